@@ -1,0 +1,273 @@
+/*
+ * device.h - contexts, backends, devices, buffers, streams and events: where work runs and where
+ * its bytes live.
+ *
+ * A context loads backends (shared objects) and opens their devices. A device has one stream of its
+ * own, which NULL stands for wherever a stream is taken; more can be made. Work on one stream runs
+ * in order; order between streams is the caller's business (events), except that the library orders
+ * its own allocations, fills and reuse of memory.
+ */
+#ifndef DIFFDISPATCH_DEVICE_H
+#define DIFFDISPATCH_DEVICE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ddisp_context ddisp_context;
+typedef struct ddisp_device ddisp_device;
+typedef struct ddisp_buffer ddisp_buffer;
+typedef struct ddisp_stream ddisp_stream;
+typedef struct ddisp_event ddisp_event;
+
+/* ---- context
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/** How a context is made. All zero: find every backend, log warnings to standard error, use malloc.
+ */
+typedef struct ddisp_context_desc {
+    uint32_t size;             /**< sizeof(ddisp_context_desc) */
+    ddisp_log_level log_level; /**< 0: environment variable DDISP_LOG, else warnings */
+    const ddisp_chain *next;   /**< NULL */
+    uint64_t flags;            /**< zero */
+    const ddisp_allocator
+        *allocator; /**< NULL: malloc and free. Copied; must work until the context is gone */
+    ddisp_log_function log; /**< NULL: standard error */
+    void *log_user_data;    /**< handed to log */
+    const char *backends;   /**< comma-separated names to load; NULL: DDISP_BACKENDS, else all that
+                               are found */
+    const char *backend_path;    /**< absolute directory searched before all others; NULL: none */
+    const char *cache_directory; /**< absolute directory of the kernel cache; NULL: DDISP_CACHE_DIR,
+                                    else the user's cache */
+} ddisp_context_desc;
+
+/**
+ * Creates a context: finds and loads backends. Succeeds even if no backend can work;
+ * ddisp_backend_get_info says why. desc         NULL for every default out_context  receives the
+ * context (one reference) Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY.
+ */
+DDISP_API ddisp_status ddisp_context_create(const ddisp_context_desc *desc,
+                                            ddisp_context **out_context);
+DDISP_API void ddisp_context_retain(ddisp_context *context);
+/** Gives a reference back. Devices, kernels and tensors hold their context, so order of release
+ * does not matter. */
+DDISP_API void ddisp_context_release(ddisp_context *context);
+
+/** What became of one candidate for a backend. */
+typedef struct ddisp_backend_info {
+    uint32_t size;       /**< sizeof(ddisp_backend_info) */
+    ddisp_status status; /**< OK when usable, else why not */
+    uint32_t
+        abi_version; /**< plugin ABI it reported, major * 65536 + minor; 0 when it was not asked */
+    uint32_t device_count; /**< devices it found */
+    char name[64];         /**< backend name, such as "cuda" */
+    char version[64];      /**< version of the plugin, empty when unknown */
+    char path[512];        /**< file that was tried; "built in" for linked-in backends */
+    char reason[512];      /**< in words, why it is not usable; empty when it is */
+} ddisp_backend_info;
+
+/** Number of candidates that were looked at. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_backend_count(ddisp_context *context, uint32_t *out_count);
+/** Describes candidate `index`, 0 to count - 1. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_backend_get_info(ddisp_context *context, uint32_t index,
+                                              ddisp_backend_info *out_info);
+
+/**
+ * The directory of the context's kernel cache, copied into buffer (capacity bytes) with its NUL.
+ * Returns OK, INVALID_ARGUMENT, BUFFER_TOO_SMALL (out_length has the length needed without the
+ * NUL).
+ */
+DDISP_API ddisp_status ddisp_context_get_cache_directory(ddisp_context *context, char *buffer,
+                                                         uint64_t capacity, uint64_t *out_length);
+
+/* ---- devices
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/** How a device offers an operation. */
+typedef uint32_t ddisp_support;
+enum {
+    DDISP_SUPPORT_NONE = 0,     /**< not offered */
+    DDISP_SUPPORT_EMULATED = 1, /**< offered through a compare-and-swap loop */
+    DDISP_SUPPORT_NATIVE = 2,   /**< one instruction */
+};
+
+/** Properties of a device, as flags. */
+#define DDISP_DEVICE_FLAG_SOFTWARE       UINT64_C(1) /**< runs on the processor */
+#define DDISP_DEVICE_FLAG_HOST_ADDRESSES UINT64_C(2) /**< device addresses are host pointers */
+#define DDISP_DEVICE_FLAG_NULL_DESCRIPTOR                                                          \
+    UINT64_C(4) /**< a null descriptor is defined: reads 0, writes nothing */
+#define DDISP_DEVICE_FLAG_FAKE UINT64_C(8) /**< a stand-in used by tests */
+
+/** What a device is and can do. */
+typedef struct ddisp_device_info {
+    uint32_t size;         /**< sizeof(ddisp_device_info) */
+    uint32_t rank;         /**< "auto" opens the highest; 0 to 1000 */
+    uint64_t flags;        /**< DDISP_DEVICE_FLAG_... */
+    uint64_t memory_bytes; /**< size of its memory */
+    char spec[32];         /**< opens this device, such as "cuda:0" */
+    char backend[32];      /**< such as "cuda" */
+    char name[128];        /**< such as "NVIDIA H200" */
+    char uuid[40]; /**< stable identity, hexadecimal with dashes; "name:uuid=..." opens it */
+    char architecture[32];        /**< such as "sm_90" */
+    char driver[96];              /**< driver name and version */
+    char formats[96];             /**< code formats taken, comma-separated */
+    char specializes[96];         /**< formats that it specializes by itself, comma-separated */
+    char sink[32];                /**< kind of sink, "none" when it has none */
+    ddisp_support atomic_add_f16; /**< adding to a gradient in memory, per dtype */
+    ddisp_support atomic_add_bf16;
+    ddisp_support atomic_add_f32;
+    ddisp_support atomic_add_f64;
+    uint64_t max_allocation_bytes; /**< largest single allocation */
+    uint32_t
+        max_group_count[3]; /**< groups per launch and axis; all 0 when the device has no groups */
+    uint32_t max_group_size[3]; /**< threads per group and axis */
+    uint32_t max_group_threads; /**< product of the group size */
+    uint32_t max_block_bytes;   /**< argument block passed by value; larger ones go by pointer */
+    uint32_t
+        preferred_group_count; /**< groups that fill the device, for codes that loop over items */
+    uint32_t max_shared_bytes; /**< dynamic shared memory per group; 0 when not offered */
+    uint32_t subgroup_size;    /**< lanes that run together, 1 for none */
+    uint32_t driver_version;   /**< the driver's own number */
+    uint32_t vendor_id;        /**< PCI vendor, 0 for none */
+    uint32_t device_id;        /**< PCI device, 0 for none */
+    uint64_t features;         /**< bits private to the backend that change which code fits; part of
+                                  signatures */
+} ddisp_device_info;
+
+/** Number of devices of all usable backends, highest rank first. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_device_count(ddisp_context *context, uint32_t *out_count);
+/** Describes device `index` without opening it. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_device_describe(ddisp_context *context, uint32_t index,
+                                             ddisp_device_info *out_info);
+
+/**
+ * Opens a device.
+ *   spec  "auto" (highest rank), "host", "cuda:0", "vulkan:uuid=...": backend name, then an index
+ * (default 0) or UUID Opening one device twice in a context gives the same device with one more
+ * reference. Returns OK, INVALID_ARGUMENT, NOT_FOUND, BACKEND_UNAVAILABLE (message has the
+ * backend's reason), DRIVER_ERROR, OUT_OF_MEMORY.
+ */
+DDISP_API ddisp_status ddisp_device_open(ddisp_context *context, const char *spec,
+                                         ddisp_device **out_device);
+DDISP_API void ddisp_device_retain(ddisp_device *device);
+/** Gives a reference back. The last one waits for the device's work; tensors and buffers hold their
+ * device. */
+DDISP_API void ddisp_device_release(ddisp_device *device);
+/** Describes an open device. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_device_get_info(ddisp_device *device, ddisp_device_info *out_info);
+/** OK while the device works; after it was lost, DEVICE_LOST, and ddisp_last_error has the first
+ * cause. */
+DDISP_API ddisp_status ddisp_device_status(ddisp_device *device);
+/** Waits until all work on the device's own stream is done. Returns OK, TIMEOUT, DEVICE_LOST. */
+DDISP_API ddisp_status ddisp_device_synchronize(ddisp_device *device, uint64_t timeout_ns);
+
+/** Wait without end. */
+#define DDISP_TIMEOUT_INFINITE UINT64_MAX
+
+/** Counters of a device since it was opened; bytes as handed out by the library, wrapped memory not
+ * counted. */
+typedef struct ddisp_device_statistics {
+    uint32_t size;                /**< sizeof(ddisp_device_statistics) */
+    uint32_t reserved;            /**< zero */
+    uint64_t allocations;         /**< allocations made */
+    uint64_t frees;               /**< allocations given back */
+    uint64_t bytes_live;          /**< bytes now allocated */
+    uint64_t bytes_peak;          /**< most bytes allocated at once */
+    uint64_t gradient_bytes_live; /**< of these: gradients */
+    uint64_t gradient_bytes_peak;
+    uint64_t scratch_bytes_live; /**< of these: temporaries of launches */
+    uint64_t scratch_bytes_peak;
+    uint64_t sink_bytes_live; /**< of these: physical memory of the sink */
+    uint64_t launches;        /**< launches handed to the driver */
+    uint64_t skips;           /**< launches that needed no work */
+    uint64_t fills;           /**< zero-fills queued */
+    uint64_t variants_built;  /**< variants compiled or loaded */
+} ddisp_device_statistics;
+
+/** Reads the counters. Returns OK or INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_device_get_statistics(ddisp_device *device,
+                                                   ddisp_device_statistics *out_statistics);
+
+/* ---- buffers
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/**
+ * Allocates size_bytes of device memory, content undefined. 0 bytes is legal and gives a usable
+ * handle. Returns OK, INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_MEMORY, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_buffer_create(ddisp_device *device, uint64_t size_bytes,
+                                           ddisp_buffer **out_buffer);
+/**
+ * Wraps memory that the caller owns: a host pointer on the host device, a device pointer on CUDA, a
+ * buffer device address on Vulkan. release  called once with user_data when the library no longer
+ * uses the memory (after completion); may be NULL On failure the memory stays the caller's and
+ * release is not called. Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_buffer_wrap(ddisp_device *device, uint64_t address,
+                                         uint64_t size_bytes, ddisp_release_function release,
+                                         void *user_data, ddisp_buffer **out_buffer);
+DDISP_API void ddisp_buffer_retain(ddisp_buffer *buffer);
+/** Gives a reference back, at any time: memory is freed after the work that uses it. */
+DDISP_API void ddisp_buffer_release(ddisp_buffer *buffer);
+/** Device address of the first byte (0 for a NULL buffer or one of 0 bytes). */
+DDISP_API uint64_t ddisp_buffer_address(const ddisp_buffer *buffer);
+/** Size in bytes (0 for NULL). */
+DDISP_API uint64_t ddisp_buffer_size(const ddisp_buffer *buffer);
+/**
+ * Copies size_bytes between host memory and the buffer at offset_bytes, in stream order (NULL: the
+ * device's own). write returns when data may be reused, read when data is filled. Returns OK,
+ * INVALID_ARGUMENT (out of range), DEVICE_MISMATCH (stream), DEVICE_LOST, DRIVER_ERROR.
+ */
+DDISP_API ddisp_status ddisp_buffer_write(ddisp_buffer *buffer, uint64_t offset_bytes,
+                                          const void *data, uint64_t size_bytes,
+                                          ddisp_stream *stream);
+DDISP_API ddisp_status ddisp_buffer_read(ddisp_buffer *buffer, uint64_t offset_bytes, void *data,
+                                         uint64_t size_bytes, ddisp_stream *stream);
+
+/* ---- streams and events
+ * ------------------------------------------------------------------------------------- */
+
+/**
+ * Creates an in-order queue of work. A stream is used by one thread at a time.
+ *   flags  zero
+ * Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_stream_create(ddisp_device *device, uint64_t flags,
+                                           ddisp_stream **out_stream);
+DDISP_API void ddisp_stream_retain(ddisp_stream *stream);
+/** Gives a reference back. Work already queued still runs. */
+DDISP_API void ddisp_stream_release(ddisp_stream *stream);
+/** Hands queued work to the device without waiting. Returns OK, INVALID_ARGUMENT, DEVICE_LOST,
+ * DRIVER_ERROR. */
+DDISP_API ddisp_status ddisp_stream_flush(ddisp_stream *stream);
+/** Flushes and waits until all queued work is done. Returns OK, INVALID_ARGUMENT, TIMEOUT,
+ * DEVICE_LOST. */
+DDISP_API ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns);
+/** Makes later work on stream wait, on the device, for an event recorded on another stream of the
+ * same device. An event that was never recorded is already done. Returns OK, INVALID_ARGUMENT,
+ * DEVICE_MISMATCH, DEVICE_LOST. */
+DDISP_API ddisp_status ddisp_stream_wait_event(ddisp_stream *stream, ddisp_event *event);
+
+/** Creates an event. Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY. flags: zero. */
+DDISP_API ddisp_status ddisp_event_create(ddisp_device *device, uint64_t flags,
+                                          ddisp_event **out_event);
+DDISP_API void ddisp_event_retain(ddisp_event *event);
+DDISP_API void ddisp_event_release(ddisp_event *event);
+/** Marks the present end of stream (NULL: the device's own). A later record replaces the mark.
+ * Exclusive use of event. Returns OK, INVALID_ARGUMENT, DEVICE_MISMATCH, DEVICE_LOST. */
+DDISP_API ddisp_status ddisp_event_record(ddisp_event *event, ddisp_stream *stream);
+/** OK when the marked work is done, NOT_READY when not, DEVICE_LOST. */
+DDISP_API ddisp_status ddisp_event_query(ddisp_event *event);
+/** Waits for the marked work. Returns OK, TIMEOUT, DEVICE_LOST, INVALID_ARGUMENT. */
+DDISP_API ddisp_status ddisp_event_synchronize(ddisp_event *event, uint64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * ddisp_block.h - the standard argument block, as host, CUDA and Vulkan kernels see it.
+ *
+ * A header, then one view per tensor parameter in parameter order, then one 8-byte slot per scalar
+ * parameter in parameter order (the value in its low bytes). The layout is ABI: it is compiled into
+ * users' kernels. CUDA kernels take the block by value as their only parameter (by pointer when it
+ * is larger than 4096 bytes), Vulkan kernels find its address in an 8-byte push constant, host
+ * kernels get a pointer.
+ */
+#ifndef DIFFDISPATCH_DEVICE_DDISP_BLOCK_H
+#define DIFFDISPATCH_DEVICE_DDISP_BLOCK_H
+
+#include <stdint.h>
+
+/** Version of the layout below. */
+#define DDISP_BLOCK_ABI 1
+
+/** flags of a ddisp_device_tensor */
+#define DDISP_DEVICE_TENSOR_REQUIRES_GRAD 1u /* grad_add is a gradient that counts */
+#define DDISP_DEVICE_TENSOR_HAS_UPSTREAM  2u /* grad_read is an upstream gradient */
+
+/** Head of the block: 32 bytes. */
+typedef struct ddisp_block {
+    uint32_t abi;          /* DDISP_BLOCK_ABI */
+    uint32_t size_bytes;   /* of the whole block */
+    uint64_t items;        /* work items */
+    uint32_t tensor_count; /* views that follow */
+    uint32_t scalar_count; /* 8-byte slots behind them */
+    uint64_t flags;        /* zero */
+} ddisp_block;
+
+/** A tensor as a kernel sees it: 320 bytes. Addresses are of element (0, ..., 0); strides are in
+ * elements. */
+typedef struct ddisp_device_tensor {
+    uint64_t data;       /* 0 when the tensor has no elements */
+    uint64_t grad_add;   /* backward, in and inout: add here; 0 when there is nothing to add to */
+    uint64_t grad_read;  /* backward, out and inout: upstream gradient; 0 when absent */
+    uint32_t dtype;      /* DDISP_DTYPE_... of data */
+    uint32_t grad_dtype; /* DDISP_DTYPE_... of both gradients */
+    uint32_t flags;      /* DDISP_DEVICE_TENSOR_... */
+    uint32_t rank;       /* entries used in the arrays; the rest are extent 1, stride 0 */
+    int64_t shape[8];
+    int64_t stride[8];      /* of data */
+    int64_t add_stride[8];  /* of grad_add */
+    int64_t read_stride[8]; /* of grad_read */
+    double scale;           /* deterministic mode; else 0 */
+    uint64_t sticky;        /* deterministic mode: address of the overflow flag; else 0 */
+    uint64_t reserved;      /* zero */
+} ddisp_device_tensor;
+
+/** View of tensor parameter i (counting tensor parameters only) of a block in memory. */
+#define DDISP_BLOCK_TENSOR(block, i)                                                               \
+    ((const ddisp_device_tensor *)(const void *)((const unsigned char *)(block) +                  \
+                                                 sizeof(ddisp_block)) +                            \
+     (i))
+/** Address of the slot of scalar parameter i (counting scalar parameters only) of a block in
+ * memory. */
+#define DDISP_BLOCK_SCALAR(block, i)                                                               \
+    ((const void *)((const unsigned char *)(block) + sizeof(ddisp_block) +                         \
+                    (block)->tensor_count * sizeof(ddisp_device_tensor) + 8u * (i)))
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * diffdispatch.h - everything a program needs: differentiable GPU kernels, launched right for any
+ * mixture of inputs that require a gradient and inputs that do not. docs/guide.md goes from here to
+ * a first own kernel.
+ */
+#ifndef DIFFDISPATCH_DIFFDISPATCH_H
+#define DIFFDISPATCH_DIFFDISPATCH_H
+
+#include "base.h"
+#include "device.h"
+#include "kernel.h"
+#include "launch.h"
+#include "tensor.h"
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * objects.h - the structs behind the handles, and what the rooms of the core offer each other.
+ *
+ * Calls go one way: launch -> gradient -> signature -> variant -> arguments -> the backend. Tensors
+ * stand on buffers, buffers on devices, devices on contexts. Nothing here is visible outside the
+ * core.
+ */
+#ifndef DDISP_LIB_OBJECTS_H
+#define DDISP_LIB_OBJECTS_H
+
+#include "layout.h"
+#include "memory.h"
+#include "platform.h"
+#include "status.h"
+
+#include <diffdispatch/backend.h>
+#include <diffdispatch/diffdispatch.h>
+
+#include <pthread.h>
+
+/* ---- context and loader
+ * ----------------------------------------------------------------------------------- */
+
+/** A candidate for a backend, with its outcome. */
+typedef struct ddisp__backend {
+    ddisp_backend_info info;
+    const ddisp_backend_table
+        *table;     /* NULL when the plugin was refused; set when only the driver is missing */
+    void *instance; /* NULL unless info.status is OK */
+} ddisp__backend;
+
+struct ddisp_context {
+    ddisp__reference reference;
+    uint32_t fork_generation;
+    ddisp_allocator allocator;
+    ddisp_log_level log_level;
+    ddisp_log_function log;
+    void *log_user_data;
+    char *cache_directory;
+    ddisp__array backends; /* of ddisp__backend; fixed after creation */
+    pthread_mutex_t lock;  /* guards devices */
+    ddisp__array devices;  /* of ddisp_device *: open devices, not counted as references */
+};
+
+void ddisp__context_log(ddisp_context *context, ddisp_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/** OK, or INVALID_ARGUMENT for NULL, or FORKED. */
+ddisp_status ddisp__context_check(ddisp_context *context);
+/** Services handed to every backend; `self` is not tied to a context. */
+const ddisp_backend_services *ddisp__services(void);
+/** Finds and opens backends into context->backends. Only OUT_OF_MEMORY fails. */
+ddisp_status ddisp__loader_run(ddisp_context *context, const char *backend_path,
+                               const char *backends);
+void ddisp__loader_close(ddisp_context *context);
+/** Table of a backend by name, even when its driver is missing; NULL when it is not loaded. */
+const ddisp_backend_table *ddisp__loader_table(ddisp_context *context, const char *name);
+
+/* ---- device
+ * -----------------------------------------------------------------------------------------------
+ */
+
+struct ddisp_device {
+    ddisp__reference reference;
+    ddisp_context *context; /* referenced */
+    const ddisp_backend_table *table;
+    void *handle; /* the backend's */
+    ddisp_device_info info;
+    ddisp_stream *stream; /* the device's own; its device pointer is not counted */
+    atomic_bool lost;
+    pthread_mutex_t lock;   /* guards the fields below */
+    ddisp_error lost_error; /* first cause */
+    ddisp__array
+        pending; /* of struct ddisp__pending (buffer.c): foreign memory waiting for completion */
+    ddisp_device_statistics statistics;
+};
+
+/** What memory is for, for the counters. */
+typedef enum ddisp__purpose {
+    DDISP__PURPOSE_DATA,
+    DDISP__PURPOSE_GRADIENT,
+    DDISP__PURPOSE_SCRATCH,
+} ddisp__purpose;
+
+/** OK, INVALID_ARGUMENT (NULL, named `what`), FORKED, or DEVICE_LOST with the first cause. */
+ddisp_status ddisp__device_check(ddisp_device *device, const char *what);
+/** Passes a backend's status on; notes DEVICE_LOST and its first cause. Every table call goes
+ * through this. */
+ddisp_status ddisp__device_result(ddisp_device *device, ddisp_status status);
+void ddisp__device_count_launch(ddisp_device *device, bool launched);
+void ddisp__device_count_fill(ddisp_device *device);
+void ddisp__device_count_variant(ddisp_device *device);
+
+/* ---- stream
+ * -----------------------------------------------------------------------------------------------
+ */
+
+struct ddisp_stream {
+    ddisp__reference reference;
+    ddisp_device *device; /* referenced, except by the device's own stream */
+    bool owned_by_device;
+    void *handle;
+    pthread_mutex_t
+        lock; /* makes calls of the library itself (marks, frees) safe beside the user's thread */
+};
+
+struct ddisp_event {
+    ddisp__reference reference;
+    ddisp_device *device; /* referenced */
+    pthread_mutex_t lock;
+    ddisp_stream *stream; /* referenced; NULL before the first record */
+    uint64_t ticket;
+};
+
+/** The stream to use: stream, or the device's own for NULL. DEVICE_MISMATCH when it is another
+ * device's. */
+ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
+                                   ddisp_stream **out_stream);
+/** Ticket of the stream's present end. Locks the stream. */
+ddisp_status ddisp__stream_mark(ddisp_stream *stream, uint64_t *out_ticket);
+/** Makes stream wait for a ticket of other (nothing when they are the same or ticket is 0). Locks
+ * stream. */
+ddisp_status ddisp__stream_wait(ddisp_stream *stream, ddisp_stream *other, uint64_t ticket);
+
+/* ---- buffer
+ * -----------------------------------------------------------------------------------------------
+ */
+
+struct ddisp_buffer {
+    ddisp__reference reference;
+    ddisp_device *device; /* referenced */
+    ddisp_backend_memory memory;
+    ddisp__purpose purpose;
+    bool foreign;
+    ddisp_release_function release;
+    void *release_user_data;
+    pthread_mutex_t lock;     /* guards the fields below */
+    ddisp_stream *creation;   /* referenced; NULL for foreign memory */
+    uint64_t creation_ticket; /* work on other streams waits for it */
+    ddisp__array uses; /* of ddisp_stream *, referenced: other streams that used it and waited for
+                          creation */
+};
+
+/** Allocates on a stream; size 0 gives a buffer without memory. */
+ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
+                                     ddisp__purpose purpose, ddisp_buffer **out_buffer);
+/** To be called before queueing work on stream that touches the buffer: orders it after creation,
+ * notes the use. */
+ddisp_status ddisp__buffer_use(ddisp_buffer *buffer, ddisp_stream *stream);
+/** To be called after the library queued the buffer's first content (a fill) on its creation
+ * stream. */
+ddisp_status ddisp__buffer_created(ddisp_buffer *buffer);
+/** Fills the whole buffer with zero bytes on stream. */
+ddisp_status ddisp__buffer_zero(ddisp_buffer *buffer, ddisp_stream *stream);
+/** Runs release functions of foreign memory whose work is done. Called without locks. */
+void ddisp__buffer_reap(ddisp_device *device, bool wait);
+
+/* ---- tensor
+ * -----------------------------------------------------------------------------------------------
+ */
+
+/** A stored gradient: memory and layout. */
+typedef struct ddisp__gradient {
+    ddisp_buffer *buffer; /* referenced; NULL: empty */
+    uint64_t address;     /* of element (0, ..., 0) */
+    ddisp_dtype dtype;
+    ddisp__layout layout;
+    bool from_caller; /* set by ddisp_tensor_set_grad: never written when it is an upstream */
+} ddisp__gradient;
+
+struct ddisp_tensor {
+    ddisp__reference reference;
+    ddisp_buffer *buffer; /* referenced */
+    ddisp_dtype dtype;
+    atomic_uint_fast64_t flags; /* DDISP_TENSOR_... */
+    ddisp__layout layout;
+    int64_t given_strides[DDISP_MAX_RANK]; /* as the caller wrote them, for size-1 axes */
+    int64_t offset;                        /* of element (0, ..., 0) in the buffer, in elements */
+    uint64_t address;                      /* of element (0, ..., 0) */
+    ddisp_tensor *root;   /* referenced: whose gradient this view shares; NULL: its own */
+    pthread_mutex_t lock; /* guards gradient; locks of several tensors are taken in address order */
+    ddisp__gradient gradient; /* of a root only */
+};
+
+/** The tensor that stores the gradient: itself or its root. */
+static inline ddisp_tensor *ddisp__tensor_owner(ddisp_tensor *tensor)
+{
+    return tensor->root ? tensor->root : tensor;
+}
+static inline bool ddisp__tensor_requires_grad(ddisp_tensor *tensor)
+{
+    return (atomic_load_explicit(&ddisp__tensor_owner(tensor)->flags, memory_order_relaxed) &
+            DDISP_TENSOR_REQUIRES_GRAD) != 0;
+}
+/** Layout that a gradient made by the library has: dense, 0 where the tensor's stride is 0. Whole
+ * root. */
+void ddisp__tensor_gradient_layout(ddisp_tensor *owner, ddisp__layout *out_layout);
+/**
+ * Where tensor's part of its owner's stored gradient lies. Owner is locked, gradient present.
+ * UNSUPPORTED when the stored layout cannot be seen through the view.
+ */
+ddisp_status ddisp__tensor_gradient_part(ddisp_tensor *tensor, const ddisp__gradient *stored,
+                                         ddisp__gradient *out_part);
+/** Allocates and zero-fills a gradient for owner on stream, without storing it. */
+ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream,
+                                         ddisp__gradient *out_gradient);
+
+/* ---- kernel
+ * -----------------------------------------------------------------------------------------------
+ */
+
+/** A code with its properties per parameter spelled out. */
+typedef struct ddisp__code {
+    ddisp_code desc; /* owned copies */
+    ddisp_backend_code
+        backend_code; /* what backends are handed; points into this struct and the kernel */
+    uint32_t switch_ids[DDISP_MAX_PARAMS];
+    ddisp_code_param
+        params[DDISP_MAX_PARAMS]; /* one per parameter, defaults resolved except dtype ANY */
+    bool inspected;
+    ddisp_backend_code_info info;
+    ddisp__hash hash; /* of everything that describes the code */
+} ddisp__code;
+
+typedef struct ddisp__plan ddisp__plan;
+
+struct ddisp_kernel {
+    ddisp__reference reference;
+    ddisp_context *context; /* referenced */
+    char *name;
+    ddisp_param *params;
+    uint32_t param_count;
+    uint32_t tensor_count;
+    uint32_t scalar_count;
+    uint32_t variant_budget;
+    uint32_t block_size_bytes;
+    ddisp__code *codes;
+    uint32_t code_count;
+    ddisp__hash hash;      /* of parameters and codes: identity of the kernel in signatures */
+    pthread_rwlock_t lock; /* guards the tables; readers do not block each other */
+    pthread_mutex_t build_lock;
+    pthread_cond_t built;
+    ddisp__table plans;    /* signature and device -> ddisp__plan */
+    ddisp__table variants; /* variant key and device -> ddisp__variant */
+    atomic_uint_fast64_t signature_hits;
+    uint64_t variants_built;
+};
+
+#endif
