@@ -1,0 +1,121 @@
+// mul.cu - the kernel `mul` for CUDA: y = a * b on f32, forward and backward.
+//
+// Both entries take the standard argument block by value and loop over the items with the stride of
+// the grid. The backward entry has one switch per gradient: a line of inline assembly that says 1
+// and that the library rewrites to 0 when the parameter has no gradient; the driver then removes the
+// code behind it. Unrewritten, the null tests keep it safe. regenerate.sh makes mul.ptx from this.
+
+#include <diffdispatch/device/ddisp_block.h>
+
+struct mul_block {
+    ddisp_block head;
+    ddisp_device_tensor a, b, y;
+};
+static_assert(sizeof(mul_block) == 992, "the standard argument block of three tensors");
+
+static const int WIDTH = 4;
+
+// 1, or 0 in variants where parameter i has no gradient. Must be one whole line of PTX.
+#define SWITCH(name, i)                                                                            \
+    unsigned name;                                                                                 \
+    asm("mov.u32 %0, 1; // DDISP_SWITCH(" #i ")" : "=r"(name))
+
+// True when element (0, ..., 0) + item is where the item lies.
+static __device__ bool dense(const ddisp_device_tensor &tensor, const int64_t *stride,
+                             uint64_t items)
+{
+    int64_t expected = 1;
+#pragma unroll 1
+    for (int d = (int)tensor.rank - 1; d >= 0; d--) {
+        if (tensor.shape[d] != 1 && stride[d] != expected)
+            return false;
+        expected *= tensor.shape[d];
+    }
+    return (uint64_t)expected == items;
+}
+
+// Where the item lies, in elements, for any strides.
+static __device__ int64_t element(const ddisp_device_tensor &tensor, const int64_t *stride,
+                                  uint64_t item)
+{
+    int64_t at = 0;
+#pragma unroll 1
+    for (int d = (int)tensor.rank - 1; d >= 0; d--) {
+        at += (int64_t)(item % (uint64_t)tensor.shape[d]) * stride[d];
+        item /= (uint64_t)tensor.shape[d];
+    }
+    return at;
+}
+
+extern "C" __global__ void mul_forward(const __grid_constant__ mul_block block)
+{
+    const uint64_t items = block.head.items;
+    const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    const uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const float *a = (const float *)block.a.data;
+    const float *b = (const float *)block.b.data;
+    float *y = (float *)block.y.data;
+
+    if (dense(block.a, block.a.stride, items) && dense(block.b, block.b.stride, items) &&
+        dense(block.y, block.y.stride, items)) {
+        for (uint64_t i = first; i < items; i += step)
+            y[i] = __ldg(a + i) * __ldg(b + i);
+        return;
+    }
+    for (uint64_t i = first; i < items; i += step)
+        y[element(block.y, block.y.stride, i)] =
+            a[element(block.a, block.a.stride, i)] * b[element(block.b, block.b.stride, i)];
+}
+
+extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
+{
+    SWITCH(a_has_gradient, 0);
+    SWITCH(b_has_gradient, 1);
+    SWITCH(y_has_gradient, 2);
+    const uint64_t items = block.head.items;
+    const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    const uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const float *a = (const float *)block.a.data;
+    const float *b = (const float *)block.b.data;
+    const float *gy = (const float *)block.y.grad_read;
+    float *ga = (float *)block.a.grad_add;
+    float *gb = (float *)block.b.grad_add;
+    const bool add_a = a_has_gradient && ga;
+    const bool add_b = b_has_gradient && gb;
+
+    if (!y_has_gradient || !gy)
+        return;
+    if (dense(block.a, block.a.stride, items) && dense(block.a, block.a.add_stride, items) &&
+        dense(block.b, block.b.stride, items) && dense(block.b, block.b.add_stride, items) &&
+        dense(block.y, block.y.read_stride, items)) {
+        // Four items at a time, all loads before the first add, so that enough of them are in flight.
+        for (uint64_t i = first; i < items; i += WIDTH * step) {
+            float g[WIDTH], va[WIDTH], vb[WIDTH];
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) {
+                const uint64_t j = i + k * step;
+                g[k] = j < items ? __ldg(gy + j) : 0.0f;
+                va[k] = add_b && j < items ? __ldg(a + j) : 0.0f;
+                vb[k] = add_a && j < items ? __ldg(b + j) : 0.0f;
+            }
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) {
+                const uint64_t j = i + k * step;
+                if (add_a && j < items)
+                    atomicAdd(ga + j, g[k] * vb[k]);
+                if (add_b && j < items)
+                    atomicAdd(gb + j, g[k] * va[k]);
+            }
+        }
+        return;
+    }
+    for (uint64_t i = first; i < items; i += step) {
+        const float g = gy[element(block.y, block.y.read_stride, i)];
+        if (add_a)
+            atomicAdd(ga + element(block.a, block.a.add_stride, i),
+                      g * b[element(block.b, block.b.stride, i)]);
+        if (add_b)
+            atomicAdd(gb + element(block.b, block.b.add_stride, i),
+                      g * a[element(block.a, block.a.stride, i)]);
+    }
+}

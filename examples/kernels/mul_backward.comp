@@ -1,0 +1,56 @@
+#version 460
+// mul_backward.comp - the kernel `mul` for Vulkan, backward: ga += gy * b, gb += gy * a.
+//
+// Native float atomics are a capability of the whole module that no specialization can remove, so
+// this makes two modules: with them, and with -DCAS a compare-and-swap loop that compares bits.
+// Each gradient has a specialization constant as its switch and a null test.
+#extension GL_GOOGLE_include_directive : require
+#include "mul_block.glsl"
+
+layout(constant_id = 1024) const bool a_has_gradient = true;
+layout(constant_id = 1025) const bool b_has_gradient = true;
+layout(constant_id = 1026) const bool y_has_gradient = true;
+
+#ifdef CAS
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Word {
+    uint value;
+};
+void add(Float target, float amount)
+{
+    Word word = Word(uint64_t(target));
+    uint seen = word.value;
+    uint expected;
+    do {
+        expected = seen;
+        seen = atomicCompSwap(word.value, expected,
+                              floatBitsToUint(uintBitsToFloat(expected) + amount));
+    } while (seen != expected);
+}
+#else
+#extension GL_EXT_shader_atomic_float : require
+void add(Float target, float amount)
+{
+    atomicAdd(target.value, amount);
+}
+#endif
+
+void main()
+{
+    const uint64_t a = block.tensors[0].data, b = block.tensors[1].data;
+    const uint64_t gy = block.tensors[2].grad_read;
+    const uint64_t ga = block.tensors[0].grad_add, gb = block.tensors[1].grad_add;
+    const bool add_a = a_has_gradient && ga != 0ul;
+    const bool add_b = b_has_gradient && gb != 0ul;
+    const bool is_dense = dense(0, DATA) && dense(0, ADD) && dense(1, DATA) && dense(1, ADD) &&
+                          dense(2, READ);
+
+    if (!y_has_gradient || gy == 0ul)
+        return;
+    for (uint64_t i = first_item(); i < block.items; i += item_step()) {
+        const float g = element(gy, 2, READ, is_dense, i).value;
+        if (add_a)
+            add(element(ga, 0, ADD, is_dense, i), g * element(b, 1, DATA, is_dense, i).value);
+        if (add_b)
+            add(element(gb, 1, ADD, is_dense, i), g * element(a, 0, DATA, is_dense, i).value);
+    }
+}
