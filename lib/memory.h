@@ -14,6 +14,11 @@ typedef struct ddisp_context ddisp_context;
 /** Zeroed memory from the context's allocator (NULL context: malloc), or NULL. */
 void *ddisp__allocate(ddisp_context *context, uint64_t size_bytes);
 void ddisp__release(ddisp_context *context, void *pointer);
+/** The same for memory that is only read once it is filled. */
+static inline void ddisp__release_const(ddisp_context *context, const void *pointer)
+{
+    ddisp__release(context, (void *)(uintptr_t)pointer);
+}
 /** Copy of size_bytes at source (one byte of terminator is added), or NULL. */
 void *ddisp__duplicate(ddisp_context *context, const void *source, uint64_t size_bytes);
 /** Copy of a string, or NULL. */

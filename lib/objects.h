@@ -165,6 +165,7 @@ typedef struct ddisp__gradient {
     ddisp_dtype dtype;
     ddisp__layout layout;
     bool from_caller; /* set by ddisp_tensor_set_grad: never written when it is an upstream */
+    bool read_only;   /* may not be added to */
 } ddisp__gradient;
 
 struct ddisp_tensor {
@@ -191,6 +192,14 @@ static inline bool ddisp__tensor_requires_grad(ddisp_tensor *tensor)
     return (atomic_load_explicit(&ddisp__tensor_owner(tensor)->flags, memory_order_relaxed) &
             DDISP_TENSOR_REQUIRES_GRAD) != 0;
 }
+/** OK; INVALID_ARGUMENT for NULL; else as ddisp__device_check. */
+ddisp_status ddisp__tensor_check(const char *what, ddisp_tensor *tensor);
+/** Refuses unknown flags, and requires_grad on dtypes that have no gradient. */
+ddisp_status ddisp__tensor_check_flags(ddisp_dtype dtype, uint64_t flags);
+/** A tensor over buffer (one more reference is taken); everything was checked. */
+ddisp_status ddisp__tensor_over(ddisp_buffer *buffer, ddisp_dtype dtype,
+                                const ddisp__layout *layout, int64_t offset, uint64_t flags,
+                                ddisp_tensor **out_tensor);
 /** Layout that a gradient made by the library has: dense, 0 where the tensor's stride is 0. Whole
  * root. */
 void ddisp__tensor_gradient_layout(ddisp_tensor *owner, ddisp__layout *out_layout);

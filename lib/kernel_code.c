@@ -1,0 +1,275 @@
+/*
+ * kernel_code.c - the codes of a kernel: copied, checked against the declared parameters, hashed,
+ * and inspected by their backend (which needs no device, so that a broken code is found when the
+ * kernel is made and not at its first launch). Whether a device can run a code is asked later, in
+ * variant.c.
+ */
+#include "launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static ddisp__hash mix(ddisp__hash hash, const void *bytes, uint64_t size_bytes)
+{
+    ddisp__hash both[2] = {hash, ddisp__hash_bytes(bytes, size_bytes)};
+    return ddisp__hash_bytes(both, sizeof both);
+}
+
+static ddisp__hash mix_string(ddisp__hash hash, const char *text)
+{
+    return mix(hash, text, strlen(text));
+}
+
+static ddisp__hash mix_number(ddisp__hash hash, uint64_t number)
+{
+    return mix(hash, &number, sizeof number);
+}
+
+/* Copies a string; NULL becomes "". */
+static bool own_string(ddisp_context *context, const char *text, const char **out_copy)
+{
+    *out_copy = ddisp__duplicate_string(context, text ? text : "");
+    return *out_copy != NULL;
+}
+
+static ddisp_status check_native(const ddisp_kernel *kernel, const ddisp_entry *entry,
+                                 const char *where)
+{
+    if (entry->native_count && !entry->native)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: native is NULL", where);
+    for (uint32_t i = 0; i < entry->native_count; i++) {
+        const ddisp_native_arg *arg = &entry->native[i];
+        if (arg->source < DDISP_SOURCE_DATA || arg->source > DDISP_SOURCE_BLOCK)
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                               "%s: native argument %u: unknown source %u", where, i, arg->source);
+        bool needs_param = arg->source != DDISP_SOURCE_ITEMS && arg->source != DDISP_SOURCE_BLOCK;
+        if (!needs_param)
+            continue;
+        if (arg->param >= kernel->param_count)
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                               "%s: native argument %u: parameter %u of %u", where, i, arg->param,
+                               kernel->param_count);
+        const ddisp_param *param = &kernel->params[arg->param];
+        bool scalar = param->kind == DDISP_PARAM_KIND_SCALAR;
+        if (scalar != (arg->source == DDISP_SOURCE_SCALAR))
+            return ddisp__fail(
+                DDISP_STATUS_INVALID_ARGUMENT,
+                "%s: native argument %u: source %u does not fit parameter '%s', a %s", where, i,
+                arg->source, param->name, scalar ? "scalar" : "tensor");
+        bool differentiable = (param->flags & DDISP_PARAM_DIFFERENTIABLE) != 0;
+        bool add = arg->source == DDISP_SOURCE_GRAD_ADD,
+             read = arg->source == DDISP_SOURCE_GRAD_READ;
+        if ((add && !(differentiable && (param->access & DDISP_ACCESS_IN))) ||
+            (read && !(differentiable && (param->access & DDISP_ACCESS_OUT))))
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                               "%s: native argument %u: parameter '%s' has no gradient to %s",
+                               where, i, param->name, add ? "add to" : "read");
+    }
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status copy_entries(ddisp_kernel *kernel, ddisp__code *code, const ddisp_code *from,
+                                 uint32_t index)
+{
+    ddisp_entry *entries =
+        ddisp__allocate(kernel->context, from->entry_count * sizeof *entries + 1);
+    if (!entries)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for entries");
+    code->desc.entries = entries;
+    code->desc.entry_count = 0;
+    code->desc.entry_size = (uint32_t)sizeof *entries;
+    for (uint32_t i = 0; i < from->entry_count; i++) {
+        ddisp_entry entry;
+        char where[64];
+        (void)snprintf(where, sizeof where, "codes[%u].entries[%u]", index, i);
+        ddisp_status status = ddisp__kernel_read_item("entries", from->entries, from->entry_size,
+                                                      sizeof entry, i, &entry);
+        if (status)
+            return status;
+        if (entry.mode != DDISP_MODE_FORWARD && entry.mode != DDISP_MODE_BACKWARD)
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: unknown mode %u", where,
+                               entry.mode);
+        if (entry.flags & ~(DDISP_ENTRY_MASKED | DDISP_ENTRY_LOOPS))
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: unknown flags 0x%llx", where,
+                               (unsigned long long)entry.flags);
+        status = check_native(kernel, &entry, where);
+        if (status)
+            return status;
+        entries[i] = entry;
+        entries[i].name = NULL;
+        entries[i].native = NULL;
+        code->desc.entry_count = i + 1;
+        if (entry.native_count)
+            entries[i].native = ddisp__duplicate(kernel->context, entry.native,
+                                                 entry.native_count * sizeof *entry.native);
+        if (!own_string(kernel->context, entry.name, &entries[i].name) ||
+            (entry.native_count && !entries[i].native))
+            return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for an entry");
+    }
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
+                                     const ddisp_code *from, uint32_t index)
+{
+    bool any = (from->flags & DDISP_CODE_ANY_LAYOUT) != 0;
+    for (uint32_t i = 0; i < kernel->param_count; i++)
+        code->params[i] = (ddisp_code_param){.param = i};
+    if (from->param_count && !from->params)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u].params is NULL", index);
+    for (uint32_t i = 0; i < from->param_count; i++) {
+        ddisp_code_param p;
+        ddisp_status status =
+            ddisp__kernel_read_item("code params", from->params, from->param_size, sizeof p, i, &p);
+        if (status)
+            return status;
+        if (p.param >= kernel->param_count)
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                               "codes[%u].params[%u]: parameter %u of %u", index, i, p.param,
+                               kernel->param_count);
+        const char *name = kernel->params[p.param].name;
+        if (p.write_mode > DDISP_WRITE_MODE_UNKNOWN ||
+            (p.layouts | p.grad_layouts) & ~DDISP_LAYOUT_ANY ||
+            (p.grad_dtype && !ddisp__dtype_differentiable(p.grad_dtype)) || p.reserved ||
+            (p.alignment & (p.alignment - 1)))
+            return ddisp__fail(
+                DDISP_STATUS_INVALID_ARGUMENT,
+                "codes[%u].params[%u] ('%s'): unknown write mode, layouts, gradient dtype, "
+                "or an alignment that is not a power of two",
+                index, i, name);
+        code->params[p.param] = p;
+        code->switch_ids[p.param] = p.switch_id;
+    }
+    for (uint32_t i = 0; i < kernel->param_count; i++) {
+        ddisp_code_param *p = &code->params[i];
+        if (!p->layouts)
+            p->layouts = any ? DDISP_LAYOUT_ANY : DDISP_LAYOUT_DENSE;
+        if (!p->grad_layouts)
+            p->grad_layouts = any ? DDISP_LAYOUT_ANY : p->layouts;
+        p->layouts |= DDISP_LAYOUT_DENSE;
+        p->grad_layouts |= DDISP_LAYOUT_DENSE;
+    }
+    return DDISP_STATUS_OK;
+}
+
+/* Identity of a code: everything that can change what it computes. Function pointers count by their
+ * id. */
+static void hash_code(const ddisp_kernel *kernel, ddisp__code *code)
+{
+    const ddisp_code *desc = &code->desc;
+    ddisp__hash hash = {0, 0};
+    hash = mix_string(hash, desc->backend);
+    hash = mix_string(hash, desc->format);
+    hash = mix_string(hash, desc->options);
+    hash = mix(hash, desc->bytes, desc->size_bytes);
+    hash = mix_number(hash, desc->flags & ~DDISP_CODE_BORROWED);
+    hash = mix(hash, code->params, kernel->param_count * sizeof code->params[0]);
+    for (uint32_t i = 0; i < desc->entry_count; i++) {
+        const ddisp_entry *entry = &desc->entries[i];
+        uint64_t numbers[] = {entry->mode,          entry->group_size[0], entry->group_size[1],
+                              entry->group_size[2], entry->function_id,   entry->mask,
+                              entry->flags,         entry->shared_bytes};
+        hash = mix_string(hash, entry->name);
+        hash = mix(hash, numbers, sizeof numbers);
+        hash = mix(hash, entry->native, entry->native_count * sizeof *entry->native);
+    }
+    code->hash = hash;
+}
+
+static ddisp_status inspect(ddisp_kernel *kernel, ddisp__code *code, uint32_t index)
+{
+    code->backend_code = (ddisp_backend_code){.size = (uint32_t)sizeof code->backend_code,
+                                              .param_count = kernel->param_count,
+                                              .kernel_name = kernel->name,
+                                              .code = &code->desc,
+                                              .params = kernel->params,
+                                              .switch_ids = code->switch_ids,
+                                              .block_size_bytes = kernel->block_size_bytes};
+    const ddisp_backend_table *table = ddisp__loader_table(kernel->context, code->desc.backend);
+    if (!table)
+        return DDISP_STATUS_OK;
+    code->info.size = (uint32_t)sizeof code->info;
+    ddisp_status status = table->inspect(ddisp__services(), &code->backend_code, &code->info);
+    if (status) {
+        ddisp_error error = *ddisp__error();
+        return ddisp__fail(status, "kernel %s: code %u (%s %s): %s", kernel->name, index,
+                           code->desc.backend, code->desc.format, error.message);
+    }
+    code->inspected = true;
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status copy_code(ddisp_kernel *kernel, const ddisp_code *from, uint32_t index)
+{
+    ddisp_context *context = kernel->context;
+    ddisp__code *code = &kernel->codes[index];
+    if (!from->backend || !from->format)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u].%s is NULL", index,
+                           !from->backend ? "backend" : "format");
+    if (!from->bytes && from->size_bytes)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                           "codes[%u].bytes is NULL, size_bytes is %llu", index,
+                           (unsigned long long)from->size_bytes);
+    if (!from->entries || !from->entry_count)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u] has no entries", index);
+    const uint64_t known =
+        DDISP_CODE_NULL_SAFE | DDISP_CODE_BORROWED | DDISP_CODE_ANY_LAYOUT | DDISP_CODE_PRE_REDUCES;
+    if (from->flags & ~known)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u]: unknown flags 0x%llx", index,
+                           (unsigned long long)(from->flags & ~known));
+    code->desc = (ddisp_code){.size_bytes = from->size_bytes, .flags = from->flags};
+    if (!own_string(context, from->backend, &code->desc.backend) ||
+        !own_string(context, from->format, &code->desc.format) ||
+        !own_string(context, from->options, &code->desc.options))
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a code");
+    code->desc.bytes = from->bytes;
+    if (from->bytes && !(from->flags & DDISP_CODE_BORROWED))
+        code->desc.bytes = ddisp__duplicate(context, from->bytes, from->size_bytes);
+    if (from->bytes && !code->desc.bytes)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a code of %llu bytes",
+                           (unsigned long long)from->size_bytes);
+    ddisp_status status = copy_entries(kernel, code, from, index);
+    if (!status)
+        status = copy_code_params(kernel, code, from, index);
+    if (status)
+        return status;
+    hash_code(kernel, code);
+    return inspect(kernel, code, index);
+}
+
+ddisp_status ddisp__kernel_copy_codes(ddisp_kernel *kernel, const ddisp_kernel_desc *desc)
+{
+    kernel->codes = ddisp__allocate(kernel->context, desc->code_count * sizeof(ddisp__code) + 1);
+    if (!kernel->codes)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for codes");
+    kernel->code_count = desc->code_count;
+    for (uint32_t i = 0; i < desc->code_count; i++) {
+        ddisp_code from;
+        ddisp_status status =
+            ddisp__kernel_read_item("codes", desc->codes, desc->code_size, sizeof from, i, &from);
+        if (!status)
+            status = copy_code(kernel, &from, i);
+        if (status)
+            return status;
+    }
+    return DDISP_STATUS_OK;
+}
+
+void ddisp__kernel_release_codes(ddisp_kernel *kernel)
+{
+    ddisp_context *context = kernel->context;
+    for (uint32_t i = 0; i < kernel->code_count && kernel->codes; i++) {
+        const ddisp_code *desc = &kernel->codes[i].desc;
+        for (uint32_t k = 0; k < desc->entry_count; k++) {
+            ddisp__release_const(context, desc->entries[k].name);
+            ddisp__release_const(context, desc->entries[k].native);
+        }
+        ddisp__release_const(context, desc->entries);
+        if (!(desc->flags & DDISP_CODE_BORROWED))
+            ddisp__release_const(context, desc->bytes);
+        ddisp__release_const(context, desc->backend);
+        ddisp__release_const(context, desc->format);
+        ddisp__release_const(context, desc->options);
+    }
+    ddisp__release(context, kernel->codes);
+}

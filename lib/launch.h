@@ -1,0 +1,172 @@
+/*
+ * launch.h - one launch on its way through the core. The rooms pass a ddisp__launch along in one
+ * direction:
+ *
+ *   arguments   what the caller gave, checked and resolved into operands
+ *   gradient    which gradients exist; who is locked; later: made, filled, taken
+ *   signature   the canonical bytes of the request
+ *   variant     signature -> plan (code, entry, backings by policy in backing.c) -> loaded variant
+ *   geometry    items, groups, limits
+ *   block       the argument block and the ranges that the kernel may touch
+ *   report      what happened, for the caller
+ */
+#ifndef DDISP_LIB_LAUNCH_H
+#define DDISP_LIB_LAUNCH_H
+
+#include "objects.h"
+
+/** Longest signature: head and DDISP_MAX_PARAMS parameters. */
+#define DDISP__SIGNATURE_CAPACITY 2048
+
+/** A gradient slot of an operand. */
+typedef struct ddisp__slot {
+    bool exists;
+    bool wanted; /* add: the operand requires a gradient. read: an upstream gradient is there */
+    bool is_explicit;    /* an address from the caller: never stored, taken or made */
+    ddisp_policy policy; /* of a frozen add slot */
+    ddisp_backing backing;
+    const char *reason; /* static text for the report */
+    uint64_t report_flags;
+    uint64_t bytes;           /* memory that this launch took for it */
+    ddisp__gradient gradient; /* what the kernel is given; buffer not counted */
+    ddisp_buffer *temporary;  /* counted: scratch or zeros of this launch */
+} ddisp__slot;
+
+/** An argument, resolved. */
+typedef struct ddisp__operand {
+    const ddisp_param *param;
+    ddisp_tensor *tensor; /* NULL for views and scalars; not counted */
+    ddisp_buffer *buffer; /* of tensor */
+    uint64_t address;
+    uint64_t flags; /* DDISP_TENSOR_... as the caller sees them */
+    ddisp_dtype dtype;
+    ddisp__layout layout;
+    uint32_t owner;  /* index of the gradient owner, when it has one */
+    uint32_t alias;  /* 1 + index of the first operand with the same data, 0: none before */
+    uint64_t scalar; /* value in the low bytes */
+    ddisp__slot add, read;
+} ddisp__operand;
+
+/** A tensor that stores a gradient of this launch, locked from the snapshot to the commit. */
+typedef struct ddisp__owner {
+    ddisp_tensor *tensor;
+    bool taken;            /* an output's: empty afterwards */
+    bool undefined;        /* an overwrite fill was queued */
+    ddisp__gradient fresh; /* counted: made by this launch, stored by the commit */
+} ddisp__owner;
+
+/** What a signature resolves to. Lives as long as the kernel. */
+typedef struct ddisp__variant ddisp__variant;
+struct ddisp__plan {
+    uint32_t code;
+    uint32_t entry;
+    uint64_t mask; /* parameters whose gradient the variant has code for */
+    ddisp__variant *variant;
+    uint8_t add[DDISP_MAX_PARAMS]; /* ddisp_backing */
+    uint8_t read[DDISP_MAX_PARAMS];
+    const char *add_reason[DDISP_MAX_PARAMS]; /* static */
+    const char *read_reason[DDISP_MAX_PARAMS];
+};
+
+typedef struct ddisp__launch {
+    ddisp_kernel *kernel;
+    ddisp_mode mode;
+    ddisp_launch_options options; /* policy resolved: never DEFAULT */
+    ddisp_device *device;
+    ddisp_stream *stream;
+    uint64_t items;
+    uint64_t axes[3]; /* items per axis; axes[1] and axes[2] are 1 unless the caller said so */
+    ddisp_skip skip;
+    ddisp_variant_origin origin;
+    uint64_t build_ns;
+    const struct ddisp__plan *plan; /* of a dry run: points to dry_plan */
+    struct ddisp__plan dry_plan;
+    bool locked;
+    uint32_t owner_count;
+    uint32_t signature_size;
+    ddisp__hash hash;
+    uint8_t signature[DDISP__SIGNATURE_CAPACITY];
+    uint32_t count;
+    ddisp__owner owners[DDISP_MAX_PARAMS];
+    ddisp__operand operands[DDISP_MAX_PARAMS];
+} ddisp__launch;
+
+/** Name for messages: "launch mul: parameter 'b' (argument 1)". Formats, records the argument,
+ * returns status. */
+ddisp_status ddisp__launch_fail(const ddisp__launch *launch, uint32_t argument, ddisp_status status,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* kernel.c, kernel_code.c */
+/** One element of a growable array: at least known_size bytes each, an unknown tail of zeros. */
+ddisp_status ddisp__kernel_read_item(const char *what, const void *items, uint32_t item_size,
+                                     uint32_t known_size, uint32_t index, void *out);
+ddisp_status ddisp__kernel_copy_codes(ddisp_kernel *kernel, const ddisp_kernel_desc *desc);
+void ddisp__kernel_release_codes(ddisp_kernel *kernel);
+
+/* arguments.c */
+ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *args);
+
+/* alias.c: ranges that the launch writes overlap no others */
+ddisp_status ddisp__alias_check_data(ddisp__launch *launch);
+ddisp_status ddisp__alias_check_gradients(ddisp__launch *launch);
+
+/* gradient.c */
+/** REJECT, and whether any input requires a gradient (else launch->skip is set). */
+ddisp_status ddisp__gradient_precheck(ddisp__launch *launch);
+/** Locks the owners and notes which gradients are there. Checks absent upstreams; may set
+ * launch->skip. */
+ddisp_status ddisp__gradient_snapshot(ddisp__launch *launch);
+/** Makes gradients and temporaries as the plan says, and queues fills. On failure everything made
+ * is given back. */
+ddisp_status ddisp__gradient_prepare(ddisp__launch *launch);
+/** Stores what was made and takes what is taken, after the kernel was queued or skipped. */
+ddisp_status ddisp__gradient_commit(ddisp__launch *launch);
+/** Unlocks owners and gives temporaries (and uncommitted gradients) back. Always safe. */
+void ddisp__gradient_finish(ddisp__launch *launch);
+
+/* signature.c */
+void ddisp__signature_write(ddisp__launch *launch);
+void ddisp__signature_label(const ddisp__launch *launch, char *text, size_t capacity);
+
+/* variant.c */
+/** The plan of launch->signature on launch->device, or NULL. */
+const struct ddisp__plan *ddisp__plan_find(ddisp__launch *launch);
+/** Resolves and builds the plan; no gradient owner may be locked. */
+ddisp_status ddisp__plan_build(ddisp__launch *launch);
+/** Chooses code and backings into launch->dry_plan without building. */
+ddisp_status ddisp__plan_dry(ddisp__launch *launch);
+void *ddisp__variant_handle(const ddisp__variant *variant);
+/** Releases all plans and variants of a kernel. */
+void ddisp__plans_release(ddisp_kernel *kernel);
+
+/* backing.c */
+/**
+ * Decides the backing of every gradient slot and the entry for one code, into plan. auto_omits:
+ * whether AUTO may specialize. On failure returns UNSUPPORTED or NO_CODE and writes into reason
+ * what is missing.
+ */
+ddisp_status ddisp__backing_decide(const ddisp__launch *launch, uint32_t code, bool auto_omits,
+                                   struct ddisp__plan *plan, char *reason, size_t capacity);
+/** Whether a code takes the operands' dtypes, layouts and alignments; if not, why. */
+ddisp_status ddisp__backing_accepts(const ddisp__launch *launch, uint32_t code, char *reason,
+                                    size_t capacity);
+/** Gradient dtype that a code uses for parameter i. */
+ddisp_dtype ddisp__code_gradient_dtype(const ddisp__code *code, uint32_t i, ddisp_dtype data_dtype);
+
+/* geometry.c */
+ddisp_status ddisp__geometry_items(ddisp__launch *launch);
+/** Groups for the entry; LIMIT_EXCEEDED names the axis and both numbers. */
+ddisp_status ddisp__geometry_grid(const ddisp__launch *launch, const ddisp_entry *entry,
+                                  uint32_t grid[3]);
+/** Group size of an entry with defaults filled in. */
+void ddisp__geometry_group(const ddisp_entry *entry, uint32_t group_size[3]);
+
+/* block.c */
+/** Lays out the arguments and hands the launch to the backend. */
+ddisp_status ddisp__block_launch(ddisp__launch *launch);
+
+/* report.c */
+void ddisp__report_begin(ddisp_report *report);
+void ddisp__report_fill(ddisp_report *report, const ddisp__launch *launch, ddisp_status status);
+
+#endif
