@@ -1,4 +1,5 @@
-/* What every statement block of the documentation may use; see CONTRIBUTING.md, "Code in the documentation". */
+/* What every statement block of the documentation may use; see CONTRIBUTING.md, "Code in the
+ * documentation". */
 #include <diffdispatch/diffdispatch.h>
 
 #include <assert.h>
