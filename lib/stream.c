@@ -6,12 +6,7 @@
  * library's own calls (marks, frees) may come from any thread; waits of the host are made outside
  * it. Nothing here ever calls a user's function under a lock.
  */
-#include "objects.h"
-
-static bool is_forked(const ddisp_device *device)
-{
-    return device->context->fork_generation != ddisp__fork_generation();
-}
+#include "lower.h"
 
 ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
                                    ddisp_stream **out_stream)
@@ -48,8 +43,7 @@ ddisp_status ddisp__stream_wait(ddisp_stream *stream, ddisp_stream *other, uint6
     return ddisp__device_result(device, status);
 }
 
-/* OK, NOT_READY or a failure. */
-static ddisp_status query_ticket(ddisp_stream *stream, uint64_t ticket)
+ddisp_status ddisp__stream_query(ddisp_stream *stream, uint64_t ticket)
 {
     ddisp_device *device = stream->device;
     (void)pthread_mutex_lock(&stream->lock);
@@ -59,7 +53,7 @@ static ddisp_status query_ticket(ddisp_stream *stream, uint64_t ticket)
 }
 
 /* Waits outside of the stream's lock; other threads may queue work meanwhile. */
-static ddisp_status wait_ticket(ddisp_stream *stream, uint64_t ticket, uint64_t timeout_ns)
+ddisp_status ddisp__stream_await(ddisp_stream *stream, uint64_t ticket, uint64_t timeout_ns)
 {
     ddisp_device *device = stream->device;
     ddisp_status status =
@@ -80,6 +74,25 @@ static void reap(ddisp_device *device)
 
 /* ---- streams */
 
+ddisp_status ddisp__stream_make(ddisp_device *device, uint64_t flags, ddisp_stream **out_stream)
+{
+    ddisp_stream *stream = ddisp__allocate(device->context, sizeof *stream);
+    if (!stream)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a stream");
+    ddisp_status status = ddisp__device_result(
+        device, device->table->stream_create(device->handle, flags, &stream->handle));
+    if (status != DDISP_STATUS_OK) {
+        ddisp__release(device->context, stream);
+        return status;
+    }
+    ddisp__reference_start(&stream->reference);
+    (void)pthread_mutex_init(&stream->lock, NULL);
+    stream->device = device;
+    stream->owned_by_device = (flags & DDISP_BACKEND_STREAM_DEFAULT) != 0;
+    *out_stream = stream;
+    return DDISP_STATUS_OK;
+}
+
 static ddisp_status check_stream(ddisp_stream *stream)
 {
     if (!stream)
@@ -98,19 +111,11 @@ ddisp_status ddisp_stream_create(ddisp_device *device, uint64_t flags, ddisp_str
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "flags is 0x%llx, must be 0",
                            (unsigned long long)flags);
 
-    ddisp_stream *stream = ddisp__allocate(device->context, sizeof *stream);
-    if (!stream)
-        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a stream");
-    status = ddisp__device_result(device,
-                                  device->table->stream_create(device->handle, 0, &stream->handle));
-    if (status != DDISP_STATUS_OK) {
-        ddisp__release(device->context, stream);
+    ddisp_stream *stream;
+    status = ddisp__stream_make(device, 0, &stream);
+    if (status != DDISP_STATUS_OK)
         return status;
-    }
-    ddisp__reference_start(&stream->reference);
-    (void)pthread_mutex_init(&stream->lock, NULL);
     ddisp_device_retain(device);
-    stream->device = device;
     *out_stream = stream;
     return DDISP_STATUS_OK;
 }
@@ -126,8 +131,10 @@ void ddisp_stream_release(ddisp_stream *stream)
     if (!stream || !ddisp__reference_drop(&stream->reference))
         return;
     ddisp_device *device = stream->device;
-    if (!is_forked(device))
+    ddisp_error before = *ddisp__error();
+    if (!ddisp__context_forked(device->context))
         device->table->stream_destroy(device->handle, stream->handle);
+    ddisp__error_restore(&before);
     (void)pthread_mutex_destroy(&stream->lock);
     bool owned = stream->owned_by_device;
     ddisp__release(device->context, stream);
@@ -155,7 +162,7 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
     uint64_t ticket = 0;
     status = ddisp__stream_mark(stream, &ticket);
     if (status == DDISP_STATUS_OK)
-        status = wait_ticket(stream, ticket, timeout_ns);
+        status = ddisp__stream_await(stream, ticket, timeout_ns);
     if (status == DDISP_STATUS_OK)
         reap(stream->device);
     return status;
@@ -253,7 +260,7 @@ ddisp_status ddisp_event_query(ddisp_event *event)
     if (!stream)
         return DDISP_STATUS_OK;
     ddisp_device *device = event->device;
-    status = query_ticket(stream, ticket);
+    status = ddisp__stream_query(stream, ticket);
     ddisp_stream_release(stream);
     if (status == DDISP_STATUS_OK)
         reap(device);
@@ -270,7 +277,7 @@ ddisp_status ddisp_event_synchronize(ddisp_event *event, uint64_t timeout_ns)
     if (!stream)
         return DDISP_STATUS_OK;
     ddisp_device *device = event->device;
-    status = wait_ticket(stream, ticket, timeout_ns);
+    status = ddisp__stream_await(stream, ticket, timeout_ns);
     ddisp_stream_release(stream);
     if (status == DDISP_STATUS_OK)
         reap(device);
