@@ -23,6 +23,27 @@
 
 enum { N = 1000 };
 
+/* What the function takes, and the codes that compute it. */
+static ddisp_kernel *make_kernel(ddisp_context *ctx)
+{
+    ddisp_kernel *mul;
+    ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_param params[3] = {
+        DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+        DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+        DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+    };
+    desc.size = (uint32_t)sizeof desc;
+    desc.name = "mul";
+    desc.params = params;
+    desc.param_count = 3;
+    desc.param_size = (uint32_t)sizeof params[0];
+    desc.codes = mul_codes(&desc.code_count); /* PTX, SPIR-V, C functions */
+    desc.code_size = (uint32_t)sizeof desc.codes[0];
+    CHECK(ddisp_kernel_create(ctx, &desc, &mul));
+    return mul;
+}
+
 int main(int count, char **words)
 {
     static float host_a[N], host_b[N], host_gy[N], host_ga[N];
@@ -36,23 +57,7 @@ int main(int count, char **words)
     ddisp_device *dev;
     CHECK(ddisp_context_create(NULL, &ctx));
     CHECK(ddisp_device_open(ctx, count > 1 ? words[1] : "auto", &dev));
-
-    /* What the function takes, and the codes that compute it. */
-    ddisp_param params[3] = {
-        DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-        DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-        DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-    };
-    ddisp_kernel *mul;
-    ddisp_kernel_desc desc = DDISP_ZERO;
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "mul";
-    desc.params = params;
-    desc.param_count = 3;
-    desc.param_size = sizeof params[0];
-    desc.codes = mul_codes(&desc.code_count); /* PTX, SPIR-V, C functions */
-    desc.code_size = sizeof(ddisp_code);
-    CHECK(ddisp_kernel_create(ctx, &desc, &mul));
+    ddisp_kernel *mul = make_kernel(ctx);
 
     int64_t shape[1] = {N};
     ddisp_tensor *a, *b, *y, *gy;
