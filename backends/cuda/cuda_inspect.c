@@ -1,0 +1,220 @@
+/*
+ * cuda_inspect.c - whether code is what its declaration says, without a driver: entries are there,
+ * their geometry and argument block agree, and which gradients can be switched off.
+ *
+ * In: a declared code. Out: a mask of switches, or a sentence with both numbers. A parameter counts
+ * as switchable only when every backward entry that is not bound to one mask has its switch: a
+ * gradient that is reported as removable must be removable wherever it could be touched.
+ */
+#include "cuda_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+uint32_t cuda__group_size(const ddisp_entry *entry, uint32_t axis)
+{
+    if (entry->group_size[axis] != 0) {
+        return entry->group_size[axis];
+    }
+    return axis == 0 ? 256 : 1;
+}
+
+static ddisp_status check_geometry(const ddisp_backend_services *services,
+                                   const ddisp_backend_code *code, const ddisp_entry *entry,
+                                   const cuda__ptx_entry *found)
+{
+    uint32_t size[3];
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        size[axis] = cuda__group_size(entry, axis);
+    }
+    if (found->required[0] && memcmp(found->required, size, sizeof size) != 0) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' requires groups of %u,%u,%u threads "
+                            "(.reqntid), group_size is %u,%u,%u",
+                            code->kernel_name, (int)found->name_length, found->name,
+                            found->required[0], found->required[1], found->required[2], size[0],
+                            size[1], size[2]);
+    }
+    uint64_t threads = (uint64_t)size[0] * size[1] * size[2];
+    uint64_t maximum = (uint64_t)found->maximum[0] * found->maximum[1] * found->maximum[2];
+    if (found->maximum[0] && threads > maximum) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' takes at most %" PRIu64 " threads per group "
+                            "(.maxntid), group_size is %u,%u,%u = %" PRIu64,
+                            code->kernel_name, (int)found->name_length, found->name, maximum,
+                            size[0], size[1], size[2], threads);
+    }
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status check_block(const ddisp_backend_services *services,
+                                const ddisp_backend_code *code, const cuda__ptx_entry *found)
+{
+    int length = (int)found->name_length;
+    bool pointer = found->param_is_scalar && found->param_bytes == 8;
+    if (found->param_count != 1) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' has %u parameters, the standard argument "
+                            "block is one; declare native arguments for other signatures",
+                            code->kernel_name, length, found->name, found->param_count);
+    }
+    if (code->block_size_bytes > CUDA__MAX_BLOCK_BYTES && !pointer) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' takes %" PRIu64 " bytes by value, but an "
+                            "argument block of %u bytes (more than %u) is passed as a pointer of 8",
+                            code->kernel_name, length, found->name, found->param_bytes,
+                            code->block_size_bytes, CUDA__MAX_BLOCK_BYTES);
+    }
+    if (code->block_size_bytes <= CUDA__MAX_BLOCK_BYTES &&
+        found->param_bytes != code->block_size_bytes) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' takes a parameter of %" PRIu64
+                            " bytes, the argument block of %u parameters has %u bytes",
+                            code->kernel_name, length, found->name, found->param_bytes,
+                            code->param_count, code->block_size_bytes);
+    }
+    return DDISP_STATUS_OK;
+}
+
+/* A switch of a parameter that the kernel does not have is a mistake in the code. */
+static ddisp_status check_switches(const ddisp_backend_services *services,
+                                   const ddisp_backend_code *code, const cuda__ptx_entry *found,
+                                   uint64_t mask)
+{
+    uint64_t known = code->param_count >= 64 ? UINT64_MAX : (UINT64_C(1) << code->param_count) - 1;
+    if (mask & ~known) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%.*s' has DDISP_SWITCH(%d), the kernel has %u "
+                            "parameters",
+                            code->kernel_name, (int)found->name_length, found->name,
+                            63 - __builtin_clzll(mask), code->param_count);
+    }
+    return DDISP_STATUS_OK;
+}
+
+ddisp_status cuda__inspect_entry(const ddisp_backend_services *services,
+                                 const ddisp_backend_code *code, const ddisp_entry *entry,
+                                 const char *name, uint64_t *out_switch_mask)
+{
+    cuda__ptx_reader reader;
+    cuda__ptx_entry found;
+    switch (cuda__ptx_find(&reader, code->code->bytes, code->code->size_bytes, name, &found,
+                           out_switch_mask)) {
+    case CUDA__PTX_MALFORMED:
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: the ptx code is malformed or cut off: %s",
+                            code->kernel_name, reader.why);
+    case CUDA__PTX_MISSING:
+        return backend_fail(services, DDISP_STATUS_NOT_FOUND, 0,
+                            "kernel %s: the ptx code has no entry '%s' (declare it extern \"C\"; "
+                            "the code has %u other entries)",
+                            code->kernel_name, name, reader.entry_count);
+    case CUDA__PTX_FOUND:
+        break;
+    }
+    ddisp_status status = check_geometry(services, code, entry, &found);
+    if (status == DDISP_STATUS_OK && !entry->native) {
+        status = check_block(services, code, &found);
+    }
+    if (status == DDISP_STATUS_OK) {
+        status = check_switches(services, code, &found, *out_switch_mask);
+    }
+    return status;
+}
+
+/* The entry's name with its own mask, when it has one; names with other masks are left as patterns
+ * that match any. */
+static void expand(const ddisp_entry *entry, char *name, size_t capacity)
+{
+    const char *mask = strstr(entry->name, "{mask}");
+    if (mask && (entry->flags & DDISP_ENTRY_MASKED)) {
+        (void)snprintf(name, capacity, "%.*s%" PRIu64 "%s", (int)(mask - entry->name), entry->name,
+                       entry->mask, mask + strlen("{mask}"));
+    } else {
+        (void)snprintf(name, capacity, "%s", entry->name);
+    }
+}
+
+ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
+                           ddisp_backend_code_info *info)
+{
+    char name[512];
+    bool any = false;
+    info->switch_mask = 0;
+    info->flags = 0;
+    if (strcmp(code->code->format, "ptx") != 0) {
+        return DDISP_STATUS_OK; /* not read; cuda__code_fits says that it is not taken */
+    }
+    for (uint32_t i = 0; i < code->code->entry_count; i++) {
+        const ddisp_entry *entry = &code->code->entries[i];
+        uint64_t mask = 0;
+        expand(entry, name, sizeof name);
+        ddisp_status status = cuda__inspect_entry(services, code, entry, name, &mask);
+        if (status != DDISP_STATUS_OK) {
+            return status;
+        }
+        if (entry->mode == DDISP_MODE_BACKWARD && !(entry->flags & DDISP_ENTRY_MASKED) &&
+            !strstr(entry->name, "{mask}")) {
+            info->switch_mask = any ? info->switch_mask & mask : mask;
+            any = true;
+        }
+    }
+    return DDISP_STATUS_OK;
+}
+
+/* ---- what a device needs to be able to do */
+
+/* First version of CUDA whose driver reads a version of PTX, as 1000 * major + 10 * minor. */
+static uint32_t needed_driver(uint32_t major, uint32_t minor)
+{
+    if (major < 8) {
+        return CU__MINIMUM_VERSION;
+    }
+    if (major == 8) {
+        /* 8.6 skipped a release: it came with 12.7, 8.8 with 12.9. */
+        return 12000 + 10 * (minor <= 5 ? minor : minor + 1);
+    }
+    return 1000 * (major + 4) + 10 * minor;
+}
+
+ddisp_status cuda__code_fits(void *device_handle, const ddisp_backend_code *code)
+{
+    const cuda__device *device = device_handle;
+    const ddisp_backend_services *services = device->services;
+    cuda__ptx_reader reader;
+    if (strcmp(code->code->format, "ptx") != 0) {
+        return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "format '%s' is not taken by cuda, only ptx", code->code->format);
+    }
+    if (!cuda__ptx_open(&reader, code->code->bytes, code->code->size_bytes)) {
+        return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0, "the ptx code is malformed: %s",
+                            reader.why);
+    }
+    const cuda__ptx_header *header = &reader.header;
+    uint32_t needed = needed_driver(header->version_major, header->version_minor);
+    if ((uint32_t)device->version < needed) {
+        return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "the code is PTX %u.%u, which needs a driver for CUDA %u.%u, and this "
+                            "one is for CUDA %d.%d; lower .version if the code allows it",
+                            header->version_major, header->version_minor, needed / 1000,
+                            needed % 1000 / 10, device->version / 1000,
+                            device->version % 1000 / 10);
+    }
+    uint32_t target = header->target_major * 10 + header->target_minor;
+    uint32_t own = device->capability_major * 10 + device->capability_minor;
+    bool fits = target <= own;
+    if (header->target_suffix == 'a') {
+        fits = target == own;
+    } else if (header->target_suffix == 'f') {
+        fits = target <= own && header->target_major == device->capability_major;
+    }
+    if (!fits) {
+        return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "the code is for %s%s, and the device is sm_%u", header->target,
+                            header->target_suffix == 'a'   ? " exactly"
+                            : header->target_suffix == 'f' ? " and its family"
+                                                           : " or newer",
+                            own);
+    }
+    return DDISP_STATUS_OK;
+}
