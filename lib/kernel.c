@@ -226,10 +226,11 @@ ddisp_status ddisp_kernel_get_statistics(ddisp_kernel *kernel,
     ddisp_kernel_statistics statistics = {.size = (uint32_t)sizeof statistics};
     pthread_rwlock_rdlock(&kernel->lock);
     statistics.signatures = kernel->plans.count;
-    statistics.variants = kernel->variants.count;
-    statistics.variants_built = kernel->variants_built;
-    statistics.hash_collisions = kernel->plans.collisions + kernel->variants.collisions;
+    statistics.hash_collisions = kernel->plans.collisions;
     pthread_rwlock_unlock(&kernel->lock);
+    pthread_mutex_lock(&kernel->build_lock);
+    statistics.variants = statistics.variants_built = kernel->variants_built;
+    pthread_mutex_unlock(&kernel->build_lock);
     statistics.signature_hits = atomic_load(&kernel->signature_hits);
     return ddisp__struct_write("out_statistics", out_statistics, sizeof statistics,
                                sizeof statistics, &statistics);

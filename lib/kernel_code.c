@@ -35,6 +35,9 @@ static bool own_string(ddisp_context *context, const char *text, const char **ou
 static ddisp_status check_native(const ddisp_kernel *kernel, const ddisp_entry *entry,
                                  const char *where)
 {
+    if (entry->native_count > DDISP__MAX_NATIVES)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: %u native arguments, the most is %u",
+                           where, entry->native_count, DDISP__MAX_NATIVES);
     if (entry->native_count && !entry->native)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: native is NULL", where);
     for (uint32_t i = 0; i < entry->native_count; i++) {
@@ -146,6 +149,8 @@ static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
             p->layouts = any ? DDISP_LAYOUT_ANY : DDISP_LAYOUT_DENSE;
         if (!p->grad_layouts)
             p->grad_layouts = any ? DDISP_LAYOUT_ANY : p->layouts;
+        if (p->alignment > kernel->alignments[i])
+            kernel->alignments[i] = p->alignment;
         p->layouts |= DDISP_LAYOUT_DENSE;
         p->grad_layouts |= DDISP_LAYOUT_DENSE;
     }

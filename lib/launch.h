@@ -18,6 +18,9 @@
 /** Longest signature: head and DDISP_MAX_PARAMS parameters. */
 #define DDISP__SIGNATURE_CAPACITY 2048
 
+/** Most native arguments of an entry. */
+#define DDISP__MAX_NATIVES 128
+
 /** A gradient slot of an operand. */
 typedef struct ddisp__slot {
     bool exists;
@@ -51,8 +54,8 @@ typedef struct ddisp__operand {
 typedef struct ddisp__owner {
     ddisp_tensor *tensor;
     bool taken;            /* an output's: empty afterwards */
-    bool undefined;        /* an overwrite fill was queued */
     ddisp__gradient fresh; /* counted: made by this launch, stored by the commit */
+    ddisp_buffer *dropped; /* counted: what the commit replaced, released without locks */
 } ddisp__owner;
 
 /** What a signature resolves to. Lives as long as the kernel. */
@@ -136,6 +139,8 @@ ddisp_status ddisp__plan_build(ddisp__launch *launch);
 /** Chooses code and backings into launch->dry_plan without building. */
 ddisp_status ddisp__plan_dry(ddisp__launch *launch);
 void *ddisp__variant_handle(const ddisp__variant *variant);
+/** Notes that the variant is used on stream, so that it outlives that work. */
+ddisp_status ddisp__variant_use(ddisp__variant *variant, ddisp_stream *stream);
 /** Releases all plans and variants of a kernel. */
 void ddisp__plans_release(ddisp_kernel *kernel);
 

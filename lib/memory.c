@@ -186,6 +186,14 @@ bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash h
     return true;
 }
 
+void ddisp__table_visit(const ddisp__table *table, void (*visit)(void *user, void *value),
+                        void *user)
+{
+    for (uint64_t i = 0; i < table->bucket_count; i++)
+        for (ddisp__table_entry *entry = table->buckets[i]; entry; entry = entry->next)
+            visit(user, entry->value);
+}
+
 void ddisp__table_clear(ddisp_context *context, ddisp__table *table,
                         void (*visit)(void *user, void *value), void *user)
 {

@@ -80,6 +80,9 @@ void *ddisp__table_find(ddisp__table *table, ddisp__hash hash, const void *key, 
 /** Adds an entry that is not there yet. False when out of memory. */
 bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash hash,
                       const void *key, uint64_t key_size, void *value);
+/** Calls visit for each value. */
+void ddisp__table_visit(const ddisp__table *table, void (*visit)(void *user, void *value),
+                        void *user);
 /** Calls visit for each value, then empties the table. visit may be NULL. */
 void ddisp__table_clear(ddisp_context *context, ddisp__table *table,
                         void (*visit)(void *user, void *value), void *user);

@@ -209,8 +209,8 @@ void ddisp__tensor_gradient_layout(ddisp_tensor *owner, ddisp__layout *out_layou
  */
 ddisp_status ddisp__tensor_gradient_part(ddisp_tensor *tensor, const ddisp__gradient *stored,
                                          ddisp__gradient *out_part);
-/** Allocates and zero-fills a gradient for owner on stream, without storing it. */
-ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream,
+/** Allocates a gradient for owner on stream, without storing it; zero: filled with zeros. */
+ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream, bool zero,
                                          ddisp__gradient *out_gradient);
 
 /* ---- kernel
@@ -242,16 +242,17 @@ struct ddisp_kernel {
     uint32_t scalar_count;
     uint32_t variant_budget;
     uint32_t block_size_bytes;
+    uint32_t alignments[DDISP_MAX_PARAMS]; /* largest that any code asks for; 0: none asks */
     ddisp__code *codes;
     uint32_t code_count;
-    ddisp__hash hash;      /* of parameters and codes: identity of the kernel in signatures */
-    pthread_rwlock_t lock; /* guards the tables; readers do not block each other */
-    pthread_mutex_t build_lock;
+    ddisp__hash hash;           /* of parameters and codes: identity of the kernel in signatures */
+    pthread_rwlock_t lock;      /* guards plans; readers do not block each other */
+    ddisp__table plans;         /* signature and device -> ddisp__plan */
+    pthread_mutex_t build_lock; /* guards the fields below */
     pthread_cond_t built;
-    ddisp__table plans;    /* signature and device -> ddisp__plan */
     ddisp__table variants; /* variant key and device -> ddisp__variant */
-    atomic_uint_fast64_t signature_hits;
     uint64_t variants_built;
+    atomic_uint_fast64_t signature_hits;
 };
 
 #endif

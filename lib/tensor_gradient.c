@@ -27,7 +27,7 @@ ddisp_status ddisp__tensor_gradient_part(ddisp_tensor *tensor, const ddisp__grad
     return DDISP_STATUS_OK;
 }
 
-ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream,
+ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream, bool zero,
                                          ddisp__gradient *out_gradient)
 {
     bool same = (atomic_load(&owner->flags) & DDISP_TENSOR_GRAD_SAME_DTYPE) != 0;
@@ -37,7 +37,7 @@ ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stre
         (uint64_t)ddisp__layout_stored(&gradient.layout) * ddisp_dtype_size(gradient.dtype);
     ddisp_status status =
         ddisp__buffer_create_on(stream, size_bytes, DDISP__PURPOSE_GRADIENT, &gradient.buffer);
-    if (!status)
+    if (!status && zero)
         status = ddisp__buffer_zero(gradient.buffer, stream);
     if (!status)
         status = ddisp__buffer_created(gradient.buffer);
@@ -97,8 +97,8 @@ ddisp_status ddisp_tensor_grad(ddisp_tensor *tensor, ddisp_tensor **out_grad)
     ddisp__gradient part = {0};
     pthread_mutex_lock(&owner->lock);
     if (!owner->gradient.buffer)
-        status =
-            ddisp__tensor_gradient_make(owner, owner->buffer->device->stream, &owner->gradient);
+        status = ddisp__tensor_gradient_make(owner, owner->buffer->device->stream, true,
+                                             &owner->gradient);
     if (!status)
         status = ddisp__tensor_gradient_part(tensor, &owner->gradient, &part);
     ddisp_buffer_retain(part.buffer);

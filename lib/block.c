@@ -1,0 +1,220 @@
+/*
+ * block.c - the last step of a launch: the operands laid out as the kernel expects them (the
+ * standard argument block, or the native arguments of an existing kernel), the ranges it may touch,
+ * and the call to the backend. The block's layout is ABI:
+ * include/diffdispatch/device/ddisp_block.h.
+ */
+#include "launch.h"
+
+#include <diffdispatch/device/ddisp_block.h>
+
+#include <string.h>
+
+#define BLOCK_CAPACITY (sizeof(ddisp_block) + DDISP_MAX_PARAMS * sizeof(ddisp_device_tensor))
+
+/* ---- accesses ---- */
+
+static ddisp_backend_range range_of(const ddisp_buffer *buffer, uint64_t address,
+                                    const ddisp__layout *layout, ddisp_dtype dtype)
+{
+    ddisp__span span = ddisp__layout_span(layout, ddisp_dtype_size(dtype));
+    return (ddisp_backend_range){.handle = buffer ? buffer->memory.handle : NULL,
+                                 .address = address + (uint64_t)span.low,
+                                 .size_bytes = (uint64_t)(span.high - span.low)};
+}
+
+static ddisp_backend_range data_range(const ddisp__operand *operand)
+{
+    return range_of(operand->buffer, operand->address, &operand->layout, operand->dtype);
+}
+
+static ddisp_backend_range slot_range(const ddisp__slot *slot)
+{
+    const ddisp_buffer *buffer = slot->temporary ? slot->temporary : slot->gradient.buffer;
+    return range_of(buffer, slot->gradient.address, &slot->gradient.layout, slot->gradient.dtype);
+}
+
+/* The kernel is given an address for the slot. */
+static bool has_address(const ddisp__slot *slot)
+{
+    return slot->backing == DDISP_BACKING_REAL || slot->backing == DDISP_BACKING_SCRATCH ||
+           slot->backing == DDISP_BACKING_ZERO;
+}
+
+static uint32_t list_accesses(const ddisp__launch *launch, ddisp_backend_access *accesses)
+{
+    uint32_t count = 0;
+    bool forward = launch->mode == DDISP_MODE_FORWARD;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        if (operand->address)
+            accesses[count++] = (ddisp_backend_access){
+                data_range(operand), forward && (operand->param->access & DDISP_ACCESS_OUT), 0};
+        if (has_address(&operand->add) && operand->add.gradient.address)
+            accesses[count++] = (ddisp_backend_access){slot_range(&operand->add), 1, 0};
+        if (has_address(&operand->read) && operand->read.gradient.address)
+            accesses[count++] = (ddisp_backend_access){slot_range(&operand->read), 0, 0};
+    }
+    return count;
+}
+
+/* ---- standard block ---- */
+
+static void write_tensor(const ddisp__launch *launch, uint32_t i, ddisp_device_tensor *out)
+{
+    const ddisp__operand *operand = &launch->operands[i];
+    const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
+    memset(out, 0, sizeof *out);
+    out->data = operand->address;
+    out->dtype = operand->dtype;
+    out->rank = operand->layout.rank;
+    memcpy(out->shape, operand->layout.shape, sizeof out->shape);
+    memcpy(out->stride, operand->layout.strides, sizeof out->stride);
+    if (launch->mode != DDISP_MODE_BACKWARD)
+        return;
+    if (operand->param->flags & DDISP_PARAM_DIFFERENTIABLE)
+        out->grad_dtype = ddisp__code_gradient_dtype(code, i, operand->dtype);
+    if (operand->add.wanted)
+        out->flags |= DDISP_DEVICE_TENSOR_REQUIRES_GRAD;
+    if (operand->read.wanted)
+        out->flags |= DDISP_DEVICE_TENSOR_HAS_UPSTREAM;
+    if (has_address(&operand->add)) {
+        out->grad_add = operand->add.gradient.address;
+        memcpy(out->add_stride, operand->add.gradient.layout.strides, sizeof out->add_stride);
+    }
+    if (has_address(&operand->read)) {
+        out->grad_read = operand->read.gradient.address;
+        memcpy(out->read_stride, operand->read.gradient.layout.strides, sizeof out->read_stride);
+    }
+}
+
+static void write_block(const ddisp__launch *launch, unsigned char *bytes)
+{
+    ddisp_block head = {.abi = DDISP_BLOCK_ABI,
+                        .size_bytes = launch->kernel->block_size_bytes,
+                        .items = launch->items,
+                        .tensor_count = launch->kernel->tensor_count,
+                        .scalar_count = launch->kernel->scalar_count};
+    memcpy(bytes, &head, sizeof head);
+    unsigned char *tensors = bytes + sizeof head;
+    unsigned char *scalars = tensors + head.tensor_count * sizeof(ddisp_device_tensor);
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        if (operand->param->kind == DDISP_PARAM_KIND_SCALAR) {
+            memcpy(scalars, &operand->scalar, sizeof operand->scalar);
+            scalars += sizeof operand->scalar;
+        } else {
+            write_tensor(launch, i, (ddisp_device_tensor *)(void *)tensors);
+            tensors += sizeof(ddisp_device_tensor);
+        }
+    }
+}
+
+/* ---- native arguments ---- */
+
+static void fill_address(ddisp_backend_native *native, const ddisp_backend_range *range,
+                         uint64_t address)
+{
+    native->range = *range;
+    native->value = address;
+    native->size_bytes = 8;
+}
+
+static void fill_native(const ddisp__launch *launch, const ddisp_native_arg *arg,
+                        ddisp_backend_native *native)
+{
+    bool has_param = arg->source != DDISP_SOURCE_ITEMS && arg->source != DDISP_SOURCE_BLOCK;
+    const ddisp__operand *operand = has_param ? &launch->operands[arg->param] : NULL;
+    ddisp_backend_range range = {0};
+    *native =
+        (ddisp_backend_native){.arg = arg, .size_bytes = arg->size_bytes ? arg->size_bytes : 8};
+    switch (arg->source) {
+    case DDISP_SOURCE_DATA:
+        if (operand->address)
+            range = data_range(operand);
+        fill_address(native, &range, operand->address);
+        break;
+    case DDISP_SOURCE_GRAD_ADD:
+    case DDISP_SOURCE_GRAD_READ: {
+        const ddisp__slot *slot =
+            arg->source == DDISP_SOURCE_GRAD_ADD ? &operand->add : &operand->read;
+        bool given = has_address(slot) && slot->gradient.address;
+        if (given)
+            range = slot_range(slot);
+        fill_address(native, &range, given ? slot->gradient.address : 0);
+        break;
+    }
+    case DDISP_SOURCE_SHAPE:
+        native->value = (uint64_t)operand->layout.shape[arg->index & (DDISP_MAX_RANK - 1)];
+        break;
+    case DDISP_SOURCE_STRIDE:
+        native->value = (uint64_t)operand->layout.strides[arg->index & (DDISP_MAX_RANK - 1)];
+        break;
+    case DDISP_SOURCE_NUMEL:
+        native->value = (uint64_t)operand->layout.numel;
+        break;
+    case DDISP_SOURCE_OFFSET:
+        native->value = (uint64_t)(-ddisp__layout_span(&operand->layout, 1).low);
+        break;
+    case DDISP_SOURCE_SCALAR:
+        native->value = operand->scalar;
+        native->size_bytes = arg->size_bytes ? arg->size_bytes : ddisp_dtype_size(operand->dtype);
+        break;
+    default:
+        native->value = launch->items;
+        break;
+    }
+}
+
+/* ---- launch ---- */
+
+static ddisp_status use_buffers(ddisp__launch *launch)
+{
+    ddisp_status status = ddisp__variant_use(launch->plan->variant, launch->stream);
+    for (uint32_t i = 0; i < launch->count && !status; i++)
+        if (launch->operands[i].buffer)
+            status = ddisp__buffer_use(launch->operands[i].buffer, launch->stream);
+    return status;
+}
+
+static ddisp_status submit(ddisp__launch *launch, ddisp_backend_launch *request)
+{
+    ddisp_device *device = launch->device;
+    pthread_mutex_lock(&launch->stream->lock);
+    ddisp_status status = device->table->launch(device->handle, launch->stream->handle, request);
+    pthread_mutex_unlock(&launch->stream->lock);
+    status = ddisp__device_result(device, status);
+    if (!status)
+        return DDISP_STATUS_OK;
+    ddisp_error error = *ddisp__error();
+    return ddisp__fail_native(status, error.native_code, error.message);
+}
+
+ddisp_status ddisp__block_launch(ddisp__launch *launch)
+{
+    _Alignas(16) unsigned char block[BLOCK_CAPACITY];
+    ddisp_backend_access accesses[3 * DDISP_MAX_PARAMS];
+    ddisp_backend_native natives[DDISP__MAX_NATIVES];
+    const ddisp_entry *entry =
+        &launch->kernel->codes[launch->plan->code].desc.entries[launch->plan->entry];
+    ddisp_backend_launch request = {.size = (uint32_t)sizeof request,
+                                    .variant = ddisp__variant_handle(launch->plan->variant),
+                                    .items = launch->items,
+                                    .shared_bytes = entry->shared_bytes,
+                                    .block = block,
+                                    .block_size_bytes = launch->kernel->block_size_bytes,
+                                    .natives = natives,
+                                    .native_count = entry->native_count,
+                                    .accesses = accesses};
+    ddisp__geometry_group(entry, request.group_size);
+    ddisp_status status = ddisp__geometry_grid(launch, entry, request.grid);
+    if (!status)
+        status = use_buffers(launch);
+    if (status)
+        return status;
+    write_block(launch, block);
+    for (uint32_t k = 0; k < entry->native_count; k++)
+        fill_native(launch, &entry->native[k], &natives[k]);
+    request.access_count = list_accesses(launch, accesses);
+    return submit(launch, &request);
+}

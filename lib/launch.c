@@ -1,0 +1,204 @@
+/*
+ * launch.c - the way of one launch through the core, from the caller's arguments to the backend,
+ * each step in its own room (launch.h has the map). Nothing the caller can see changes before the
+ * driver took the launch.
+ */
+#include "launch.h"
+
+static ddisp_status read_options(ddisp__launch *launch, const ddisp_launch_options *options)
+{
+    const uint64_t known = DDISP_LAUNCH_ZERO_UPSTREAM | DDISP_LAUNCH_KEEP_UPSTREAM |
+                           DDISP_LAUNCH_OVERWRITE | DDISP_LAUNCH_NO_ALLOC | DDISP_LAUNCH_DRY_RUN;
+    launch->options = (ddisp_launch_options){.policy = DDISP_POLICY_AUTO};
+    if (!options)
+        return DDISP_STATUS_OK;
+    ddisp_status status = ddisp__struct_read("options", options, sizeof launch->options,
+                                             sizeof launch->options, &launch->options);
+    if (status)
+        return status;
+    if (launch->options.next)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.next: unknown struct type %u",
+                           launch->options.next->type);
+    if (launch->options.flags & ~known)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.flags: unknown bits 0x%llx",
+                           (unsigned long long)(launch->options.flags & ~known));
+    if (launch->options.policy > DDISP_POLICY_REJECT || launch->options.reserved)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.policy: unknown policy %u",
+                           launch->options.policy);
+    if (launch->options.policy == DDISP_POLICY_DEFAULT)
+        launch->options.policy = DDISP_POLICY_AUTO;
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status resolve_device(ddisp__launch *launch, ddisp_stream *stream)
+{
+    if (!launch->device)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                           "launch %s: no tensor, stream or options.device says where to run",
+                           launch->kernel->name);
+    if (launch->device->context != launch->kernel->context)
+        return ddisp__fail(DDISP_STATUS_DEVICE_MISMATCH,
+                           "launch %s: kernel and device %s are of different contexts",
+                           launch->kernel->name, launch->device->info.spec);
+    ddisp_status status = ddisp__device_check(launch->device, "device");
+    if (!status)
+        status = ddisp__stream_resolve(launch->device, stream, &launch->stream);
+    return status;
+}
+
+/* Arguments, device, items: everything that can be said without gradients. */
+static ddisp_status resolve(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
+                            ddisp_stream *stream)
+{
+    ddisp_kernel *kernel = launch->kernel;
+    if (launch->mode != DDISP_MODE_FORWARD && launch->mode != DDISP_MODE_BACKWARD)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "launch %s: unknown mode %u",
+                           kernel->name, launch->mode);
+    if (arg_count != kernel->param_count)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                           "launch %s: arg_count is %u, the kernel has %u parameters", kernel->name,
+                           arg_count, kernel->param_count);
+    if (arg_count && !args)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "launch %s: args is NULL", kernel->name);
+    launch->device = launch->options.device;
+    if (stream && !launch->device)
+        launch->device = stream->device;
+    launch->count = arg_count;
+    ddisp_status status = ddisp__arguments_resolve(launch, args);
+    if (!status)
+        status = resolve_device(launch, stream);
+    if (!status)
+        status = ddisp__geometry_items(launch);
+    if (!status)
+        status = ddisp__alias_check_data(launch);
+    return status;
+}
+
+/* Finds the plan, building it when it is new. Owners are locked on success; they are not while
+ * something is built. */
+static ddisp_status find_plan(ddisp__launch *launch)
+{
+    for (;;) {
+        ddisp_status status = DDISP_STATUS_OK;
+        if (launch->mode == DDISP_MODE_BACKWARD)
+            status = ddisp__gradient_snapshot(launch);
+        else if (launch->items == 0)
+            launch->skip = DDISP_SKIP_NO_ITEMS;
+        if (status || launch->skip)
+            return status;
+        ddisp__signature_write(launch);
+        launch->plan = ddisp__plan_find(launch);
+        if (launch->plan)
+            return DDISP_STATUS_OK;
+        ddisp__gradient_finish(launch);
+        if (launch->options.flags & DDISP_LAUNCH_DRY_RUN)
+            return ddisp__plan_dry(launch);
+        status = ddisp__plan_build(launch);
+        if (status)
+            return status;
+    }
+}
+
+/* A dry run reports what the plan says. */
+static void show_plan(ddisp__launch *launch)
+{
+    for (uint32_t i = 0; i < launch->count; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        operand->add.backing = launch->plan->add[i];
+        operand->add.reason = launch->plan->add_reason[i];
+        operand->read.backing = launch->plan->read[i];
+        operand->read.reason = launch->plan->read_reason[i];
+    }
+    launch->skip = DDISP_SKIP_DRY_RUN;
+}
+
+static ddisp_status check_geometry(const ddisp__launch *launch)
+{
+    uint32_t grid[3];
+    const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
+    return ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], grid);
+}
+
+static ddisp_status run(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
+                        ddisp_stream *stream)
+{
+    bool dry = (launch->options.flags & DDISP_LAUNCH_DRY_RUN) != 0;
+    ddisp_status status = resolve(launch, args, arg_count, stream);
+    if (!status && launch->mode == DDISP_MODE_BACKWARD)
+        status = ddisp__gradient_precheck(launch);
+    if (!status)
+        status = find_plan(launch);
+    if (status)
+        return status;
+    if (launch->skip) {
+        if (!dry)
+            ddisp__device_count_launch(launch->device, false);
+        return dry ? DDISP_STATUS_OK : ddisp__gradient_commit(launch);
+    }
+    status = check_geometry(launch);
+    if (status)
+        return status;
+    if (dry) {
+        show_plan(launch);
+        return DDISP_STATUS_OK;
+    }
+    status = ddisp__gradient_prepare(launch);
+    if (!status)
+        status = ddisp__block_launch(launch);
+    if (status)
+        return status;
+    ddisp__device_count_launch(launch->device, true);
+    return launch->mode == DDISP_MODE_BACKWARD ? ddisp__gradient_commit(launch) : DDISP_STATUS_OK;
+}
+
+/* A launch is large; only what is read before it is written needs a value. */
+static void start(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode)
+{
+    launch->kernel = kernel;
+    launch->mode = mode;
+    launch->device = NULL;
+    launch->stream = NULL;
+    launch->items = 0;
+    launch->skip = DDISP_SKIP_NONE;
+    launch->origin = DDISP_VARIANT_ORIGIN_NONE;
+    launch->build_ns = 0;
+    launch->plan = NULL;
+    launch->locked = false;
+    launch->owner_count = 0;
+    launch->signature_size = 0;
+    launch->hash = (ddisp__hash){0, 0};
+    launch->count = 0;
+}
+
+static void give_error(ddisp_error *caller)
+{
+    if (caller)
+        (void)ddisp__struct_write("options.error", caller, sizeof *caller, sizeof *caller,
+                                  ddisp__error());
+}
+
+ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
+                          uint32_t arg_count, const ddisp_launch_options *options,
+                          ddisp_stream *stream)
+{
+    ddisp__launch launch;
+    if (!kernel)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "kernel is NULL");
+    ddisp_status status = ddisp__context_check(kernel->context);
+    if (status)
+        return status;
+    start(&launch, kernel, mode);
+    status = read_options(&launch, options);
+    if (status)
+        return status;
+    ddisp__report_begin(launch.options.report);
+    status = run(&launch, args, arg_count, stream);
+    ddisp_error error = *ddisp__error();
+    ddisp__report_fill(launch.options.report, &launch, status);
+    ddisp__gradient_finish(&launch);
+    if (status) {
+        ddisp__error_restore(&error);
+        give_error(launch.options.error);
+    }
+    return status;
+}

@@ -1,0 +1,164 @@
+/*
+ * snapshot.c - the first look at the gradients of a backward launch: which inputs require one,
+ * which upstreams are there, and whether anything has to run at all. The tensors that store
+ * gradients (owners) are locked here, in address order, and stay locked until the kernel was
+ * queued, so that a gradient is made once however many threads arrive.
+ */
+#include "launch.h"
+
+ddisp_status ddisp__gradient_precheck(ddisp__launch *launch)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        any |= operand->add.wanted;
+        if (operand->add.exists && !operand->add.wanted &&
+            operand->add.policy == DDISP_POLICY_REJECT)
+            return ddisp__launch_fail(
+                launch, i, DDISP_STATUS_GRADIENT_REJECTED,
+                "does not require a gradient, and policy reject forbids frozen inputs");
+    }
+    if (!any)
+        launch->skip = DDISP_SKIP_NO_GRADIENT;
+    return DDISP_STATUS_OK;
+}
+
+static void add_owner(ddisp__launch *launch, ddisp_tensor *tensor)
+{
+    uint32_t at = launch->owner_count;
+    for (uint32_t i = 0; i < launch->owner_count; i++)
+        if (launch->owners[i].tensor == tensor)
+            return;
+    for (; at > 0 && launch->owners[at - 1].tensor > tensor; at--)
+        launch->owners[at] = launch->owners[at - 1];
+    launch->owners[at] = (ddisp__owner){.tensor = tensor};
+    launch->owner_count++;
+}
+
+static void lock_owners(ddisp__launch *launch)
+{
+    launch->owner_count = 0;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        bool stores = operand->tensor && (operand->flags & DDISP_TENSOR_REQUIRES_GRAD);
+        if (stores && ((operand->add.wanted && !operand->add.is_explicit) ||
+                       (operand->read.exists && !operand->read.is_explicit)))
+            add_owner(launch, ddisp__tensor_owner(operand->tensor));
+    }
+    for (uint32_t k = 0; k < launch->owner_count; k++)
+        pthread_mutex_lock(&launch->owners[k].tensor->lock);
+    launch->locked = true;
+    for (uint32_t i = 0; i < launch->count; i++)
+        for (uint32_t k = 0; k < launch->owner_count && launch->operands[i].tensor; k++)
+            if (launch->owners[k].tensor == ddisp__tensor_owner(launch->operands[i].tensor))
+                launch->operands[i].owner = k;
+}
+
+static ddisp_status part_of(ddisp__launch *launch, uint32_t i, ddisp__gradient *out_part)
+{
+    ddisp__operand *operand = &launch->operands[i];
+    const ddisp__gradient *stored = &launch->owners[operand->owner].tensor->gradient;
+    ddisp_status status = ddisp__tensor_gradient_part(operand->tensor, stored, out_part);
+    if (status) {
+        ddisp_error error = *ddisp__error();
+        return ddisp__launch_fail(launch, i, status, "%s", error.message);
+    }
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status look_at_read(ddisp__launch *launch, uint32_t i)
+{
+    ddisp__operand *operand = &launch->operands[i];
+    ddisp__slot *slot = &operand->read;
+    if (!slot->exists || slot->is_explicit)
+        return DDISP_STATUS_OK;
+    slot->wanted =
+        operand->owner != UINT32_MAX && launch->owners[operand->owner].tensor->gradient.buffer;
+    if (!slot->wanted)
+        return DDISP_STATUS_OK;
+    if (!(launch->options.flags & DDISP_LAUNCH_KEEP_UPSTREAM)) {
+        slot->report_flags |= DDISP_REPORT_SLOT_TAKEN;
+        if (!operand->tensor->root)
+            launch->owners[operand->owner].taken = true;
+    }
+    return part_of(launch, i, &slot->gradient);
+}
+
+/* The gradient an input's slot adds to: stored, or the one that would be made (address 0). */
+static ddisp_status look_at_add(ddisp__launch *launch, uint32_t i)
+{
+    ddisp__operand *operand = &launch->operands[i];
+    ddisp__slot *slot = &operand->add;
+    if (!slot->wanted || slot->is_explicit)
+        return DDISP_STATUS_OK;
+    const ddisp__owner *owner = &launch->owners[operand->owner];
+    if (owner->tensor->gradient.buffer && !owner->taken) {
+        if (owner->tensor->gradient.read_only)
+            return ddisp__launch_fail(launch, i, DDISP_STATUS_READ_ONLY,
+                                      "has a read-only gradient");
+        return part_of(launch, i, &slot->gradient);
+    }
+    bool same = (operand->flags & DDISP_TENSOR_GRAD_SAME_DTYPE) != 0;
+    slot->gradient = (ddisp__gradient){.dtype = ddisp__dtype_gradient(operand->dtype, same)};
+    if (operand->tensor->root)
+        slot->gradient.layout = operand->layout;
+    else
+        ddisp__tensor_gradient_layout(operand->tensor, &slot->gradient.layout);
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status check_upstreams(ddisp__launch *launch)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        if (!operand->read.exists)
+            continue;
+        any |= operand->read.wanted;
+        if (!operand->read.wanted && !(launch->options.flags & DDISP_LAUNCH_ZERO_UPSTREAM))
+            return ddisp__launch_fail(launch, i, DDISP_STATUS_MISSING_GRADIENT,
+                                      "has no upstream gradient: %s, or pass "
+                                      "DDISP_LAUNCH_ZERO_UPSTREAM to count it as zero",
+                                      operand->flags & DDISP_TENSOR_REQUIRES_GRAD
+                                          ? "set one with ddisp_tensor_set_grad"
+                                          : "make the tensor require one and set it");
+    }
+    if (!any)
+        launch->skip = DDISP_SKIP_ZERO_UPSTREAM;
+    else if (launch->items == 0)
+        launch->skip = DDISP_SKIP_NO_ITEMS;
+    return DDISP_STATUS_OK;
+}
+
+static ddisp_status check_no_alloc(ddisp__launch *launch)
+{
+    if (!(launch->options.flags & DDISP_LAUNCH_NO_ALLOC))
+        return DDISP_STATUS_OK;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        if (operand->add.wanted && !operand->add.is_explicit && !operand->add.gradient.buffer)
+            return ddisp__launch_fail(
+                launch, i, DDISP_STATUS_MISSING_GRADIENT,
+                "has no gradient yet, and DDISP_LAUNCH_NO_ALLOC forbids making one");
+    }
+    return DDISP_STATUS_OK;
+}
+
+ddisp_status ddisp__gradient_snapshot(ddisp__launch *launch)
+{
+    ddisp_status status = DDISP_STATUS_OK;
+    lock_owners(launch);
+    for (uint32_t i = 0; i < launch->count && !status; i++)
+        status = look_at_read(launch, i);
+    if (launch->skip == DDISP_SKIP_NO_GRADIENT)
+        return status;
+    for (uint32_t i = 0; i < launch->count && !status; i++)
+        status = look_at_add(launch, i);
+    if (!status)
+        status = check_upstreams(launch);
+    if (!status && !launch->skip)
+        status = check_no_alloc(launch);
+    if (!status && !launch->skip)
+        status = ddisp__alias_check_gradients(launch);
+    return status;
+}
