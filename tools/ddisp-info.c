@@ -85,9 +85,11 @@ static void three(const char *name, const char *words, const uint32_t value[3])
     if (json) {
         member(name);
         printf("[%" PRIu32 ", %" PRIu32 ", %" PRIu32 "]", value[0], value[1], value[2]);
-    } else {
+    } else if (value[0]) {
         printf("  %-24s %" PRIu32 " x %" PRIu32 " x %" PRIu32 "\n", words, value[0], value[1],
                value[2]);
+    } else {
+        text(name, words, "");
     }
 }
 
