@@ -13,7 +13,7 @@ struct mul_block {
 };
 static_assert(sizeof(mul_block) == 992, "the standard argument block of three tensors");
 
-static const int WIDTH = 4;
+static const int WIDTH = 2;
 
 // 1, or 0 in variants where parameter i has no gradient. Must be one whole line of PTX.
 #define SWITCH(name, i)                                                                            \
@@ -88,7 +88,8 @@ extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
     if (dense(block.a, block.a.stride, items) && dense(block.a, block.a.add_stride, items) &&
         dense(block.b, block.b.stride, items) && dense(block.b, block.b.add_stride, items) &&
         dense(block.y, block.y.read_stride, items)) {
-        // Four items at a time, all loads before the first add, so that enough of them are in flight.
+        // Two items at a time, all loads before the first add, so that enough of them are in flight;
+        // more would take registers that eight groups on a multiprocessor do not have.
         for (uint64_t i = first; i < items; i += WIDTH * step) {
             float g[WIDTH], va[WIDTH], vb[WIDTH];
 #pragma unroll
