@@ -134,6 +134,29 @@ typedef struct ddisp_backend_launch {
     uint32_t reserved;
 } ddisp_backend_launch;
 
+/** A tensor for the element-wise operations of a backend. */
+typedef struct ddisp_backend_tensor {
+    ddisp_backend_range range; /**< every byte between its lowest and highest element */
+    uint64_t address;          /**< of element (0, ..., 0) */
+    ddisp_dtype dtype;
+    uint32_t rank;      /**< entries past it are extent 1, stride 0 */
+    int64_t shape[8];   /**< equal for all tensors of an operation; no extent is 0 */
+    int64_t strides[8]; /**< in elements, any sign; 0: repeated */
+} ddisp_backend_tensor;
+
+/** What accumulate does with the destination. */
+enum {
+    DDISP_BACKEND_ACCUMULATE_ADD =
+        0, /**< destination += alpha * source; destination strides of 0 sum over the axis */
+    DDISP_BACKEND_ACCUMULATE_STORE =
+        1, /**< destination = alpha * source; no destination stride of 0 on extents above 1 */
+};
+/** accumulate and scatter_add: the result is bit-identical whatever the geometry and order. */
+#define DDISP_BACKEND_ACCUMULATE_DETERMINISTIC UINT64_C(1)
+
+/** sink_acquire: the code compares and swaps on the memory. */
+#define DDISP_BACKEND_SINK_COMPARE_AND_SWAP UINT64_C(1)
+
 /** The table of a backend. Entries are appended only; a core that knows fewer ignores the rest. */
 typedef struct ddisp_backend_table {
     uint32_t size;       /**< sizeof(ddisp_backend_table) */
@@ -210,6 +233,37 @@ typedef struct ddisp_backend_table {
     /** No launch of it is pending. */
     void (*variant_release)(void *device, void *variant);
     ddisp_status (*launch)(void *device, void *stream, const ddisp_backend_launch *launch);
+
+    /* Optional: NULL, or a table that ends before, means that the device cannot. */
+
+    /** A writable range over O(1) physical memory whose content is unspecified, at least size_bytes
+     * long. Its base stays the same for the life of the device (also when it grows) until
+     * sink_trim; it is zeroed when physical memory is first taken. out_physical_bytes: physical
+     * memory now held. OUT_OF_DEVICE_MEMORY when too long. */
+    ddisp_status (*sink_acquire)(void *device, uint64_t size_bytes, uint64_t flags,
+                                 ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
+    /** Gives the sink's memory back. Nothing uses it. */
+    void (*sink_trim)(void *device);
+    /** Stores one value, given as the bits of the dtype, into every element; nothing between them
+     * is touched. */
+    ddisp_status (*fill_elements)(void *device, void *stream,
+                                  const ddisp_backend_tensor *destination, uint64_t bits);
+    /** Adds or stores source elements, converting between dtypes; sums in at least f32, f64 when
+     * either is f64. Safe against other streams adding to the same destination. operation:
+     * DDISP_BACKEND_ACCUMULATE_... */
+    ddisp_status (*accumulate)(void *device, void *stream, const ddisp_backend_tensor *destination,
+                               const ddisp_backend_tensor *source, double alpha, uint32_t operation,
+                               uint64_t flags);
+    /** destination[..., index[i], ...] += source[..., i, ...] along axis: source and index have one
+     * shape, except that index may have strides of 0; destination has it too but for the axis,
+     * where it has axis_extent. Indices are I32 or I64; those outside 0 to axis_extent - 1 are not
+     * added but counted into the 8 bytes at skipped (0: not counted). Sums of F16 and BF16 into
+     * such a destination are rounded once per add at most. */
+    ddisp_status (*scatter_add)(void *device, void *stream, const ddisp_backend_tensor *destination,
+                                uint32_t axis, int64_t axis_extent,
+                                const ddisp_backend_tensor *index,
+                                const ddisp_backend_tensor *source,
+                                const ddisp_backend_range *skipped, uint64_t flags);
 } ddisp_backend_table;
 
 /** Size of the table in plugin ABI 0.1; a table may not be smaller. */
