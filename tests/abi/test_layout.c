@@ -389,8 +389,20 @@ static const row ddisp_backend_table_rows[] = {
     ROW(ddisp_backend_table, variant_build, 208, 8),
     ROW(ddisp_backend_table, variant_release, 216, 8),
     ROW(ddisp_backend_table, launch, 224, 8),
+    ROW(ddisp_backend_table, sink_acquire, 232, 8),
+    ROW(ddisp_backend_table, sink_trim, 240, 8),
+    ROW(ddisp_backend_table, fill_elements, 248, 8),
+    ROW(ddisp_backend_table, accumulate, 256, 8),
+    ROW(ddisp_backend_table, scatter_add, 264, 8),
 };
-LAYOUT(ddisp_backend_table, 232);
+LAYOUT(ddisp_backend_table, 272);
+
+static const row ddisp_backend_tensor_rows[] = {
+    ROW(ddisp_backend_tensor, range, 0, 24),  ROW(ddisp_backend_tensor, address, 24, 8),
+    ROW(ddisp_backend_tensor, dtype, 32, 4),  ROW(ddisp_backend_tensor, rank, 36, 4),
+    ROW(ddisp_backend_tensor, shape, 40, 64), ROW(ddisp_backend_tensor, strides, 104, 64),
+};
+LAYOUT(ddisp_backend_tensor, 168);
 
 static void is_frozen(void **state)
 {
@@ -466,6 +478,7 @@ int main(void)
         TEST(ddisp_backend_native),
         TEST(ddisp_backend_launch),
         TEST(ddisp_backend_table),
+        TEST(ddisp_backend_tensor),
         cmocka_unit_test(plugin_abi_size_constant_is_the_table),
         cmocka_unit_test(block_macros_find_views_and_scalars),
     };
