@@ -85,9 +85,12 @@ extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
 
     if (!y_has_gradient || !gy)
         return;
-    if (dense(block.a, block.a.stride, items) && dense(block.a, block.a.add_stride, items) &&
-        dense(block.b, block.b.stride, items) && dense(block.b, block.b.add_stride, items) &&
-        dense(block.y, block.y.read_stride, items)) {
+    // What a frozen input does not need has no say.
+    const bool dense_a = !add_a || (dense(block.a, block.a.add_stride, items) &&
+                                    dense(block.b, block.b.stride, items));
+    const bool dense_b = !add_b || (dense(block.b, block.b.add_stride, items) &&
+                                    dense(block.a, block.a.stride, items));
+    if (dense_a && dense_b && dense(block.y, block.y.read_stride, items)) {
         // Two items at a time, all loads before the first add, so that enough of them are in flight;
         // more would take registers that eight groups on a multiprocessor do not have.
         for (uint64_t i = first; i < items; i += WIDTH * step) {

@@ -41,8 +41,10 @@ void main()
     const uint64_t ga = block.tensors[0].grad_add, gb = block.tensors[1].grad_add;
     const bool add_a = a_has_gradient && ga != 0ul;
     const bool add_b = b_has_gradient && gb != 0ul;
-    const bool is_dense = dense(0, DATA) && dense(0, ADD) && dense(1, DATA) && dense(1, ADD) &&
-                          dense(2, READ);
+    // What a frozen input does not need has no say.
+    const bool dense_a = !add_a || (dense(0, ADD) && dense(1, DATA));
+    const bool dense_b = !add_b || (dense(1, ADD) && dense(0, DATA));
+    const bool is_dense = dense_a && dense_b && dense(2, READ);
 
     if (!y_has_gradient || gy == 0ul)
         return;
