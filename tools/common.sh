@@ -34,7 +34,7 @@ build() {
     local folder=$1
     shift
     if [ ! -f "$folder/build.ninja" ]; then
-        meson setup "$folder" "$@" >&2
+        meson setup "$folder" "$@" >&2 || return # callers in a condition switch set -e off
     fi
     ninja -C "$folder" >&2
 }
