@@ -1,0 +1,344 @@
+/*
+ * vulkan_internal.h - what the rooms of the Vulkan backend share.
+ *
+ * Every driver function comes from volk: instance functions from its globals, which are loaded once
+ * per process (vulkan_volk.c), device functions from a VolkDeviceTable per device. Locks:
+ * device->lock guards memory and the list of streams, queue->lock guards a VkQueue; when both are
+ * taken, device->lock comes first. No service of the core is called under a lock except allocate
+ * and release.
+ */
+#ifndef DDISP_VULKAN_INTERNAL_H
+#define DDISP_VULKAN_INTERNAL_H
+
+#include "backend_support.h"
+#include "vulkan_features.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/** Queues of the family that streams are spread over, at most. */
+#define VULKAN__MAX_QUEUES 8
+/** Commands in a batch before it is submitted by itself. */
+#define VULKAN__BATCH_COMMANDS 64
+/** Other streams that one batch can wait for. */
+#define VULKAN__BATCH_WAITS 8
+/** Ranges that the barrier tracker remembers, of reads and of writes each. */
+#define VULKAN__TRACKED_RANGES 64
+/** Multiple of sizes and offsets that memory is handed out in. */
+#define VULKAN__GRANULE UINT64_C(256)
+
+/** Of every buffer: any memory may be a kernel's, a copy's source or its destination. */
+#define VULKAN__BUFFER_USAGE                                                                       \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |                       \
+     VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+
+typedef struct vulkan__device vulkan__device;
+typedef struct vulkan__stream vulkan__stream;
+
+/* ---- instance (vulkan_instance.c) */
+
+/** A physical device that meets the requirements. */
+typedef struct vulkan__adapter {
+    VkPhysicalDevice handle;
+    uint32_t api_version; /* of the device, at most what this backend knows */
+    uint32_t queue_family;
+    uint32_t queue_count;
+    uint32_t extensions; /* bit per entry of the extension table */
+    uint64_t features;   /* VULKAN__FEATURE_... that are enabled when it is opened */
+    VkPhysicalDeviceProperties properties;
+    VkPhysicalDeviceVulkan11Properties properties11;
+    VkPhysicalDeviceVulkan12Properties properties12;
+    VkPhysicalDeviceMemoryProperties memory;
+    uint64_t max_buffer_bytes;
+    uint64_t memory_bytes;    /* of the heap that device memory comes from */
+    uint32_t multiprocessors; /* 0: unknown */
+} vulkan__adapter;
+
+typedef struct vulkan__instance {
+    const ddisp_backend_services *services;
+    VkInstance handle;
+    vulkan__adapter *adapters;
+    uint32_t adapter_count;
+    uint32_t api_version;
+} vulkan__instance;
+
+/** Loads libvulkan and volk's globals, once per process. False when there is no loader. */
+bool vulkan__loader_open(VkInstance instance);
+
+ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void **out_instance);
+void vulkan__instance_close(void *instance);
+
+/* ---- physical devices (vulkan_adapter.c) */
+
+/** Examines a physical device; false when it does not meet the requirements, with what is missing
+ * in reason. */
+bool vulkan__adapter_read(vulkan__instance *instance, VkPhysicalDevice handle,
+                          vulkan__adapter *out_adapter, char *reason, size_t capacity);
+/** Bytes of the largest allocation: less where the whole memory is. */
+uint64_t vulkan__adapter_max_allocation(const vulkan__adapter *adapter);
+ddisp_status vulkan__device_describe(void *instance, uint32_t index, ddisp_device_info *info);
+
+/* ---- results (vulkan_result.c) */
+
+/** Name such as "VK_ERROR_DEVICE_LOST". */
+const char *vulkan__result_name(VkResult result);
+ddisp_status vulkan__result_status(VkResult result);
+/** OK for VK_SUCCESS; else records the failure of `function`, marks a lost device, gives the
+ * status. */
+ddisp_status vulkan__check(vulkan__device *device, VkResult result, const char *function);
+/** The same for functions that compile: what is the code's fault is CODE_REJECTED. */
+ddisp_status vulkan__rejected(vulkan__device *device, VkResult result, const char *function,
+                              const char *kernel_name);
+/** OK, or DEVICE_LOST when the device was lost before. */
+ddisp_status vulkan__alive(vulkan__device *device);
+
+/* ---- device (vulkan_device.c) */
+
+typedef struct vulkan__queue {
+    VkQueue handle;
+    pthread_mutex_t lock;
+} vulkan__queue;
+
+/** A VkBuffer with memory of its own. */
+typedef struct vulkan__buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint8_t *mapped; /* NULL when the host does not see it */
+} vulkan__buffer;
+
+typedef struct vulkan__block vulkan__block;
+
+/** What a buffer is for; decides the memory it lies in. */
+typedef enum vulkan__purpose {
+    VULKAN__PURPOSE_DEVICE,    /* data */
+    VULKAN__PURPOSE_ARGUMENTS, /* written by the host, read often by the device */
+    VULKAN__PURPOSE_UPLOAD,    /* written by the host, copied once */
+    VULKAN__PURPOSE_DOWNLOAD,  /* written by the device, read by the host */
+    VULKAN__PURPOSE_COUNT,
+} vulkan__purpose;
+
+struct vulkan__device {
+    vulkan__instance *instance;
+    const ddisp_backend_services *services;
+    const vulkan__adapter *adapter;
+    VkDevice handle;
+    struct VolkDeviceTable table;
+    vulkan__queue queues[VULKAN__MAX_QUEUES];
+    uint32_t queue_count;
+    uint32_t memory_types[VULKAN__PURPOSE_COUNT];
+    bool memory_mapped;            /* the host sees device memory */
+    VkPipelineLayout block_layout; /* of entries that take the standard argument block */
+    atomic_uint next_queue;
+    atomic_bool lost;
+    pthread_mutex_t lock;   /* guards the fields below */
+    vulkan__block **blocks; /* sorted by address */
+    uint32_t block_count;
+    uint32_t block_capacity;
+    vulkan__stream *streams; /* all, destroyed ones too until their work is done */
+};
+
+ddisp_status vulkan__device_open(void *instance, uint32_t index, void **out_device);
+void vulkan__device_close(void *device);
+
+/* ---- memory (vulkan_memory.c, vulkan_pool.c) */
+
+/** A piece of a block: free, used, or freed by a stream whose work may still use it. */
+typedef struct vulkan__segment {
+    vulkan__block *block;
+    uint64_t offset;
+    uint64_t size_bytes; /* a multiple of the granule */
+    bool free;
+    struct vulkan__segment *previous, *next; /* neighbours in the block */
+    uint64_t ticket;                         /* pending: free when the stream has passed it */
+    struct vulkan__segment *next_pending;
+} vulkan__segment;
+
+struct vulkan__block {
+    vulkan__buffer buffer;
+    vulkan__segment *first;
+    uint64_t used_bytes;
+    bool dedicated; /* to one allocation */
+};
+
+/** On failure nothing is left, and out_function names what failed. */
+VkResult vulkan__buffer_create(vulkan__device *device, vulkan__purpose purpose, uint64_t size_bytes,
+                               vulkan__buffer *out_buffer, const char **out_function);
+void vulkan__buffer_destroy(vulkan__device *device, vulkan__buffer *buffer);
+
+/* All of these are called with device->lock held. size_bytes are multiples of the granule. */
+
+/** A segment that the stream freed, or a free one of a shared block. NULL: none. */
+vulkan__segment *vulkan__pool_take(vulkan__device *device, vulkan__stream *stream,
+                                   uint64_t size_bytes);
+/** Makes the buffer a block and takes a segment of it. NULL when the host has no memory. */
+vulkan__segment *vulkan__pool_add(vulkan__device *device, const vulkan__buffer *buffer,
+                                  bool dedicated, uint64_t size_bytes);
+/** Gives a segment back that no work uses. */
+void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment);
+/** Gives back what streams are done with, and destroys streams that were waiting for that. */
+void vulkan__pool_reap(vulkan__device *device);
+/** The block that holds [address, address + size_bytes), or NULL. */
+vulkan__block *vulkan__pool_find(vulkan__device *device, uint64_t address, uint64_t size_bytes);
+/** Destroys all blocks; nothing uses them. */
+void vulkan__pool_close(vulkan__device *device);
+
+ddisp_status vulkan__memory_allocate(void *device, void *stream, uint64_t size_bytes,
+                                     ddisp_backend_memory *out_memory);
+void vulkan__memory_free(void *device, void *stream, ddisp_backend_memory *memory);
+ddisp_status vulkan__memory_import(void *device, uint64_t address, uint64_t size_bytes,
+                                   ddisp_backend_memory *out_memory);
+void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory);
+
+/** Where a range lies, as copies want it. */
+typedef struct vulkan__place {
+    VkBuffer buffer;
+    uint64_t offset;
+} vulkan__place;
+/** UNSUPPORTED for foreign addresses; `what` names the operation. */
+ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_range *range,
+                                const char *what, vulkan__place *out_place);
+
+/* ---- host-visible memory of a stream (vulkan_staging.c) */
+
+typedef struct vulkan__chunk {
+    vulkan__buffer buffer;
+    uint64_t used;
+    uint64_t ticket; /* last work that uses it */
+    struct vulkan__chunk *next;
+} vulkan__chunk;
+
+/** Chunks of one purpose; the first is the one that pieces are taken from. */
+typedef struct vulkan__ring {
+    vulkan__purpose purpose;
+    vulkan__chunk *chunks;
+    uint64_t size_bytes; /* of all chunks */
+} vulkan__ring;
+
+typedef struct vulkan__piece {
+    VkBuffer buffer;
+    uint64_t offset;
+    uint64_t address;
+    uint8_t *mapped;
+} vulkan__piece;
+
+/** Memory that stays valid for work recorded in the stream's present batch. May submit and wait. */
+ddisp_status vulkan__ring_take(vulkan__device *device, vulkan__stream *stream, vulkan__ring *ring,
+                               uint64_t size_bytes, vulkan__piece *out_piece);
+void vulkan__ring_close(vulkan__device *device, vulkan__ring *ring);
+
+/* ---- streams (vulkan_stream.c, vulkan_batch.c, vulkan_barrier.c) */
+
+/** Commands of one submission. */
+typedef struct vulkan__batch {
+    VkCommandBuffer commands;
+    uint64_t ticket;
+    uint32_t command_count;
+    uint32_t wait_count;
+    bool host_reads; /* the host reads what it writes */
+    bool recording;  /* vkBeginCommandBuffer was called */
+    bool ended;      /* and vkEndCommandBuffer: only the submission is missing */
+    vulkan__stream *waits[VULKAN__BATCH_WAITS];
+    uint64_t wait_tickets[VULKAN__BATCH_WAITS];
+    struct vulkan__batch *next;
+} vulkan__batch;
+
+typedef struct vulkan__interval {
+    uint64_t begin, end;
+} vulkan__interval;
+
+/** What commands have touched since the last barrier. */
+typedef struct vulkan__tracker {
+    vulkan__interval reads[VULKAN__TRACKED_RANGES];
+    vulkan__interval writes[VULKAN__TRACKED_RANGES];
+    uint32_t read_count;
+    uint32_t write_count;
+    bool unknown; /* a command whose ranges are not known */
+} vulkan__tracker;
+
+struct vulkan__stream {
+    vulkan__queue *queue;
+    VkSemaphore timeline;
+    VkCommandPool pool;
+    atomic_uint_fast64_t submitted; /* ticket of the last submission */
+    atomic_uint_fast64_t completed; /* last value seen of the timeline */
+    atomic_uint holds;              /* batches of other streams that wait for the timeline */
+    atomic_bool destroyed;
+    ddisp_status failed;      /* recorded work was lost: every later call says so */
+    vulkan__batch *open;      /* not submitted */
+    vulkan__batch *in_flight; /* oldest first */
+    vulkan__batch *in_flight_last;
+    vulkan__batch *idle;
+    VkPipeline bound; /* in the open batch */
+    vulkan__tracker tracker;
+    vulkan__ring arguments, upload, download;
+    /* guarded by device->lock */
+    vulkan__segment *pending; /* freed here, oldest first */
+    vulkan__segment *pending_last;
+    vulkan__stream *next;
+};
+
+ddisp_status vulkan__stream_create(void *device, uint64_t flags, void **out_stream);
+void vulkan__stream_destroy(void *device, void *stream);
+/** Destroys the driver's objects; nothing uses them. */
+void vulkan__stream_dispose(vulkan__device *device, vulkan__stream *stream);
+ddisp_status vulkan__stream_flush(void *device, void *stream);
+ddisp_status vulkan__stream_mark(void *device, void *stream, uint64_t *out_ticket);
+ddisp_status vulkan__stream_wait(void *device, void *stream, void *other_stream, uint64_t ticket);
+ddisp_status vulkan__stream_query(void *device, void *stream, uint64_t ticket);
+ddisp_status vulkan__stream_synchronize(void *device, void *stream, uint64_t ticket,
+                                        uint64_t timeout_ns);
+
+/** Ticket that the work queued so far will have. */
+uint64_t vulkan__stream_next_ticket(const vulkan__stream *stream);
+/** True when the work of the ticket is done; asks the driver at most once. Never fails. */
+bool vulkan__stream_passed(vulkan__device *device, vulkan__stream *stream, uint64_t ticket);
+
+/** The batch to add to; makes one. */
+ddisp_status vulkan__batch_open(vulkan__device *device, vulkan__stream *stream);
+/** Opens the batch for commands, submitting a full one first. Failure has recorded nothing. */
+ddisp_status vulkan__batch_begin(vulkan__device *device, vulkan__stream *stream);
+/** Submits the open batch, if there is one. */
+ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream);
+/** Lets go of the streams that its batches wait for. */
+void vulkan__batch_release_waits(vulkan__stream *stream);
+/** Makes batches whose work is done usable again. */
+void vulkan__batch_recycle(vulkan__device *device, vulkan__stream *stream);
+/** Before a command that makes these accesses: a barrier where an earlier command needs one. */
+void vulkan__batch_order(vulkan__device *device, vulkan__stream *stream,
+                         const ddisp_backend_access *accesses, uint32_t access_count);
+/** Orders everything before it before everything behind it. The batch is recording. */
+void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream);
+
+/* ---- copies (vulkan_copy.c) */
+
+ddisp_status vulkan__upload(void *device, void *stream, const ddisp_backend_range *destination,
+                            const void *data);
+ddisp_status vulkan__download(void *device, void *stream, const ddisp_backend_range *source,
+                              void *data);
+ddisp_status vulkan__fill(void *device, void *stream, const ddisp_backend_range *destination,
+                          uint64_t pattern, uint32_t pattern_size_bytes);
+ddisp_status vulkan__copy(void *device, void *stream, const ddisp_backend_range *destination,
+                          const ddisp_backend_range *source);
+
+/* ---- code (vulkan_inspect.c, vulkan_fit.c, vulkan_variant.c, vulkan_launch.c) */
+
+typedef struct vulkan__variant {
+    VkPipeline pipeline;
+    VkPipelineLayout layout;
+    VkShaderModule module;
+} vulkan__variant;
+
+/** Specialization constant of the switch of a parameter. */
+uint32_t vulkan__switch_id(const ddisp_backend_code *code, uint32_t param);
+ddisp_status vulkan__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
+                             ddisp_backend_code_info *info);
+ddisp_status vulkan__code_fits(void *device, const ddisp_backend_code *code);
+ddisp_status vulkan__variant_build(void *device, const ddisp_backend_variant *variant,
+                                   void **out_variant);
+void vulkan__variant_release(void *device, void *variant);
+ddisp_status vulkan__launch(void *device, void *stream, const ddisp_backend_launch *launch);
+
+#endif
