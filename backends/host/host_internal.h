@@ -1,0 +1,106 @@
+/*
+ * host_internal.h - what the rooms of the host backend share: the device, operations, streams, and
+ * the splitting of a range over threads.
+ *
+ * A device address is a host pointer. The device's own stream runs work in the calling thread, so
+ * that it is done when the call returns. Every other stream has a worker thread that runs queued
+ * operations in order.
+ */
+#ifndef DDISP_HOST_INTERNAL_H
+#define DDISP_HOST_INTERNAL_H
+
+#include "backend_support.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef struct host_stream host_stream;
+
+typedef struct host_device {
+    const ddisp_backend_services *services;
+    uint64_t memory_bytes;
+    pthread_mutex_t lock; /* guards the field below */
+    host_stream *retired; /* destroyed streams whose worker has not been joined yet */
+} host_device;
+
+/** Queued work. Embedded as the first member of what it works on. */
+typedef struct host_operation {
+    struct host_operation *next;
+    /** Does the work and releases the operation. Called without locks. */
+    void (*run)(host_device *device, struct host_operation *operation);
+} host_operation;
+
+/* ---- host_backend.c ---- */
+
+/** Physical memory of the machine. */
+uint64_t host__memory_bytes(void);
+
+/* ---- host_stream.c ---- */
+
+/** Work on this stream is done by the calling thread. */
+bool host__stream_is_inline(const host_stream *stream);
+/** Queues an operation, which then belongs to the stream; on failure it stays the caller's. */
+ddisp_status host__stream_submit(host_stream *stream, host_operation *operation,
+                                 uint64_t *out_ticket);
+/** Queues an operation behind unfinished work. False when there is none: then the caller runs it.
+ */
+bool host__stream_defer(host_stream *stream, host_operation *operation);
+/** Waits for a ticket. False when timeout_ns ended first. */
+bool host__stream_reach(host_stream *stream, uint64_t ticket, uint64_t timeout_ns);
+/** Joins the workers of destroyed streams: those that have ended, or all. */
+void host__stream_reap(host_device *device, bool all);
+
+ddisp_status host__stream_create(void *device, uint64_t flags, void **out_stream);
+void host__stream_destroy(void *device, void *stream);
+ddisp_status host__stream_flush(void *device, void *stream);
+ddisp_status host__stream_mark(void *device, void *stream, uint64_t *out_ticket);
+ddisp_status host__stream_wait(void *device, void *stream, void *other_stream, uint64_t ticket);
+ddisp_status host__stream_query(void *device, void *stream, uint64_t ticket);
+ddisp_status host__stream_synchronize(void *device, void *stream, uint64_t ticket,
+                                      uint64_t timeout_ns);
+
+/* ---- host_memory.c ---- */
+
+ddisp_status host__memory_allocate(void *device, void *stream, uint64_t size_bytes,
+                                   ddisp_backend_memory *out_memory);
+void host__memory_free(void *device, void *stream, ddisp_backend_memory *memory);
+ddisp_status host__memory_import(void *device, uint64_t address, uint64_t size_bytes,
+                                 ddisp_backend_memory *out_memory);
+void host__memory_release_import(void *device, ddisp_backend_memory *memory);
+ddisp_status host__upload(void *device, void *stream, const ddisp_backend_range *destination,
+                          const void *data);
+ddisp_status host__download(void *device, void *stream, const ddisp_backend_range *source,
+                            void *data);
+ddisp_status host__fill(void *device, void *stream, const ddisp_backend_range *destination,
+                        uint64_t pattern, uint32_t pattern_size_bytes);
+ddisp_status host__copy(void *device, void *stream, const ddisp_backend_range *destination,
+                        const ddisp_backend_range *source);
+
+/* ---- host_variant.c ---- */
+
+/** A host function, ready to run. */
+typedef struct host_variant {
+    ddisp_host_function function;
+} host_variant;
+
+ddisp_status host__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
+                           ddisp_backend_code_info *info);
+ddisp_status host__code_fits(void *device, const ddisp_backend_code *code);
+ddisp_status host__variant_build(void *device, const ddisp_backend_variant *variant,
+                                 void **out_variant);
+void host__variant_release(void *device, void *variant);
+
+/* ---- host_launch.c ---- */
+
+/** Works on the range begin to end - 1. */
+typedef void (*host_body)(void *user, uint64_t begin, uint64_t end);
+
+/**
+ * Covers 0 to count - 1 by calls of body from several threads, and returns when all have returned.
+ * Ranges begin at multiples of grain. Up to `alone` units are one call in the calling thread.
+ */
+void host__split(uint64_t count, uint64_t grain, uint64_t alone, host_body body, void *user);
+
+ddisp_status host__launch(void *device, void *stream, const ddisp_backend_launch *launch);
+
+#endif
