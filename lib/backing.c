@@ -28,13 +28,15 @@ static bool takes(uint32_t layouts, const ddisp__layout *layout)
     return (layouts & ddisp__layout_class(layout)) != 0;
 }
 
+/* Without accumulation on the device, gradients cannot be converted: they must be as the code wants
+ * them. */
 static ddisp_status accepts_gradient(const ddisp__launch *launch, const ddisp__code *code,
                                      uint32_t i, const ddisp__slot *slot, const char *what,
                                      char *reason, size_t capacity)
 {
     const ddisp__operand *operand = &launch->operands[i];
     ddisp_dtype wants = ddisp__code_gradient_dtype(code, i, operand->dtype);
-    if (!slot->wanted)
+    if (!slot->wanted || ddisp__table_offers(launch->device->table, accumulate))
         return DDISP_STATUS_OK;
     if (slot->gradient.dtype != wants) {
         (void)snprintf(reason, capacity, "%s of '%s' is %s, the code wants %s", what,
@@ -58,7 +60,8 @@ static ddisp_status accepts_sharing(const ddisp__launch *launch, const ddisp__co
     const ddisp__operand *operand = &launch->operands[i];
     ddisp_write_mode mode = code->params[i].write_mode;
     bool shared = ddisp__layout_self_overlaps(&operand->add.gradient.layout);
-    if (!operand->add.wanted || mode == DDISP_WRITE_MODE_ATOMIC_ADD)
+    if (!operand->add.wanted || mode == DDISP_WRITE_MODE_ATOMIC_ADD ||
+        ddisp__table_offers(launch->device->table, accumulate))
         return DDISP_STATUS_OK;
     for (uint32_t k = 0; k < launch->count && !shared; k++)
         shared = k != i && launch->operands[k].add.wanted && operand->alias == k + 1;
@@ -206,10 +209,19 @@ static ddisp_status decide_frozen(const ddisp__launch *launch, const ddisp__code
         plan->add_reason[i] = "the code tests for null";
         return DDISP_STATUS_OK;
     }
-    if (policy == DDISP_POLICY_SINK) {
-        (void)snprintf(reason, capacity, "policy sink for '%s': the device has no sink",
-                       operand->param->name);
-        return DDISP_STATUS_UNSUPPORTED;
+    ddisp_write_mode mode = code->params[i].write_mode;
+    bool blind = mode != DDISP_WRITE_MODE_READS_BACK && mode != DDISP_WRITE_MODE_UNKNOWN;
+    bool offered = ddisp__sink_offered(launch->device);
+    if (policy == DDISP_POLICY_SINK || (automatic && blind && offered)) {
+        if (!blind || !offered) {
+            (void)snprintf(reason, capacity, "policy sink for '%s': %s", operand->param->name,
+                           offered ? "the code may read its gradient back"
+                                   : "the device has no sink");
+            return DDISP_STATUS_UNSUPPORTED;
+        }
+        plan->add[i] = DDISP_BACKING_SINK;
+        plan->add_reason[i] = "the code writes blindly into the shared sink";
+        return DDISP_STATUS_OK;
     }
     plan->add[i] = DDISP_BACKING_SCRATCH;
     plan->add_reason[i] =

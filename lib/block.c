@@ -30,15 +30,22 @@ static ddisp_backend_range data_range(const ddisp__operand *operand)
 
 static ddisp_backend_range slot_range(const ddisp__slot *slot)
 {
-    const ddisp_buffer *buffer = slot->temporary ? slot->temporary : slot->gradient.buffer;
-    return range_of(buffer, slot->gradient.address, &slot->gradient.layout, slot->gradient.dtype);
+    if (slot->backing == DDISP_BACKING_SINK) {
+        ddisp_backend_range range = slot->sink;
+        ddisp__span span =
+            ddisp__layout_span(&slot->gradient.layout, ddisp_dtype_size(slot->gradient.dtype));
+        range.size_bytes = (uint64_t)span.high;
+        return range;
+    }
+    return range_of(slot->gradient.buffer, slot->gradient.address, &slot->gradient.layout,
+                    slot->gradient.dtype);
 }
 
 /* The kernel is given an address for the slot. */
 static bool has_address(const ddisp__slot *slot)
 {
     return slot->backing == DDISP_BACKING_REAL || slot->backing == DDISP_BACKING_SCRATCH ||
-           slot->backing == DDISP_BACKING_ZERO;
+           slot->backing == DDISP_BACKING_ZERO || slot->backing == DDISP_BACKING_SINK;
 }
 
 static uint32_t list_accesses(const ddisp__launch *launch, ddisp_backend_access *accesses)
@@ -51,7 +58,8 @@ static uint32_t list_accesses(const ddisp__launch *launch, ddisp_backend_access 
             accesses[count++] = (ddisp_backend_access){
                 data_range(operand), forward && (operand->param->access & DDISP_ACCESS_OUT), 0};
         if (has_address(&operand->add) && operand->add.gradient.address)
-            accesses[count++] = (ddisp_backend_access){slot_range(&operand->add), 1, 0};
+            accesses[count++] = (ddisp_backend_access){
+                slot_range(&operand->add), operand->add.backing == DDISP_BACKING_SINK ? 2 : 1, 0};
         if (has_address(&operand->read) && operand->read.gradient.address)
             accesses[count++] = (ddisp_backend_access){slot_range(&operand->read), 0, 0};
     }

@@ -27,6 +27,8 @@ static void destroy(ddisp_device *device)
     if (device->handle && !forked)
         device->table->device_close(device->handle);
     ddisp__array_clear(context, &device->pending);
+    ddisp__array_clear(context, &device->sink_streams);
+    (void)pthread_mutex_destroy(&device->sink_lock);
     (void)pthread_mutex_destroy(&device->lock);
     ddisp__release(context, device);
     ddisp_context_release(context);
@@ -41,6 +43,7 @@ static ddisp_status make_device(ddisp_context *context, const ddisp__found *foun
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a device");
     ddisp__reference_start(&device->reference);
     (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->sink_lock, NULL);
     atomic_init(&device->lost, false);
     ddisp_context_retain(context);
     device->context = context;

@@ -9,86 +9,47 @@
  */
 #include "launch.h"
 
-static ddisp_status zero_bytes(ddisp__launch *launch, const ddisp__gradient *gradient,
-                               uint64_t address, uint64_t size_bytes)
-{
-    ddisp_device *device = launch->device;
-    ddisp_backend_range range = {.handle =
-                                     gradient->buffer ? gradient->buffer->memory.handle : NULL,
-                                 .address = address,
-                                 .size_bytes = size_bytes};
-    uint32_t word = (address | size_bytes) % 4 == 0 ? 4 : ddisp_dtype_size(gradient->dtype);
-    pthread_mutex_lock(&launch->stream->lock);
-    ddisp_status status =
-        device->table->fill(device->handle, launch->stream->handle, &range, 0, word);
-    pthread_mutex_unlock(&launch->stream->lock);
-    ddisp__device_count_fill(device);
-    return ddisp__device_result(device, status);
-}
-
-/* Zeroes the elements of a gradient and nothing between them, run by contiguous run. */
-static ddisp_status zero_elements(ddisp__launch *launch, const ddisp__gradient *gradient)
-{
-    const ddisp__layout *layout = &gradient->layout;
-    int64_t size = (int64_t)ddisp_dtype_size(gradient->dtype);
-    if (layout->numel == 0)
-        return DDISP_STATUS_OK;
-    int64_t run = 1;
-    uint32_t outer = layout->rank; /* axes 0 to outer - 1 are walked */
-    while (outer > 0 && (layout->strides[outer - 1] == run || layout->shape[outer - 1] == 1 ||
-                         layout->strides[outer - 1] == 0)) {
-        outer--;
-        if (layout->strides[outer] != 0)
-            run *= layout->shape[outer];
-    }
-    int64_t index[DDISP_MAX_RANK] = {0};
-    for (;;) {
-        int64_t element = 0;
-        for (uint32_t i = 0; i < outer; i++)
-            element += index[i] * layout->strides[i];
-        ddisp_status status =
-            zero_bytes(launch, gradient, gradient->address + (uint64_t)(element * size),
-                       (uint64_t)(run * size));
-        if (status)
-            return status;
-        uint32_t i = outer;
-        for (; i-- > 0;) {
-            if (layout->strides[i] != 0 && ++index[i] < layout->shape[i])
-                break;
-            index[i] = 0;
-        }
-        if (i == UINT32_MAX)
-            return DDISP_STATUS_OK;
-    }
-}
-
 static const ddisp_code_param *code_param(const ddisp__launch *launch, uint32_t i)
 {
     return &launch->kernel->codes[launch->plan->code].params[i];
 }
 
-/* The code stores every element of this slot's gradient, which belongs to no other slot: no fill is
- * needed. */
-static bool stores_all(const ddisp__launch *launch, uint32_t i)
+/* The slot alone adds to the whole of its gradient, so a result may be stored instead of added. */
+static bool sole(const ddisp__launch *launch, uint32_t i)
 {
-    if (code_param(launch, i)->write_mode != DDISP_WRITE_MODE_STORE_ONCE)
-        return false;
     const ddisp__operand *operand = &launch->operands[i];
     if (operand->tensor && operand->tensor->root)
         return false;
-    for (uint32_t k = 0; k < launch->count; k++)
-        if (k != i && launch->operands[k].add.wanted && operand->owner != UINT32_MAX &&
-            launch->operands[k].owner == operand->owner)
+    for (uint32_t k = 0; k < launch->count; k++) {
+        const ddisp__operand *other = &launch->operands[k];
+        if (k == i || !other->add.wanted)
+            continue;
+        if (operand->owner != UINT32_MAX && other->owner == operand->owner)
             return false;
+        if (other->add.gradient.address &&
+            other->add.gradient.address == operand->add.gradient.address)
+            return false;
+    }
     return true;
 }
 
-static ddisp_status prepare_fresh(ddisp__launch *launch, uint32_t i)
+/* Whether what was in the gradient does not matter: every element is stored by the kernel or by a
+ * conversion. */
+static bool needs_no_fill(const ddisp__launch *launch, uint32_t i, bool converts)
+{
+    const ddisp__operand *operand = &launch->operands[i];
+    if (!sole(launch, i))
+        return false;
+    if (converts)
+        return !ddisp__layout_self_overlaps(&operand->add.gradient.layout);
+    return code_param(launch, i)->write_mode == DDISP_WRITE_MODE_STORE_ONCE;
+}
+
+static ddisp_status prepare_fresh(ddisp__launch *launch, uint32_t i, bool zero)
 {
     ddisp__operand *operand = &launch->operands[i];
     ddisp__owner *owner = &launch->owners[operand->owner];
     if (!owner->fresh.buffer) {
-        bool zero = !stores_all(launch, i);
         ddisp_status status =
             ddisp__tensor_gradient_make(owner->tensor, launch->stream, zero, &owner->fresh);
         if (status)
@@ -99,62 +60,69 @@ static ddisp_status prepare_fresh(ddisp__launch *launch, uint32_t i)
     return ddisp__tensor_gradient_part(operand->tensor, &owner->fresh, &operand->add.gradient);
 }
 
+/* An overwritten gradient is zeroed, once for identical slots. */
+static ddisp_status prepare_overwrite(ddisp__launch *launch, uint32_t i)
+{
+    ddisp__slot *slot = &launch->operands[i].add;
+    for (uint32_t k = 0; k < i; k++) {
+        const ddisp__slot *other = &launch->operands[k].add;
+        const ddisp__gradient *real = other->converts ? &other->target : &other->gradient;
+        if (other->wanted && real->address == slot->gradient.address)
+            return DDISP_STATUS_OK;
+    }
+    slot->report_flags |= DDISP_REPORT_SLOT_FILLED;
+    return ddisp__elements_zero(launch->stream, &slot->gradient);
+}
+
 static ddisp_status prepare_real(ddisp__launch *launch, uint32_t i)
 {
     ddisp__slot *slot = &launch->operands[i].add;
-    bool store_once = code_param(launch, i)->write_mode == DDISP_WRITE_MODE_STORE_ONCE;
+    bool present = slot->is_explicit || slot->gradient.buffer;
     bool overwrite = (launch->options.flags & DDISP_LAUNCH_OVERWRITE) != 0;
-    if (!slot->is_explicit && !slot->gradient.buffer)
-        return prepare_fresh(launch, i);
-    if (slot->gradient.buffer) {
-        ddisp_status status = ddisp__buffer_use(slot->gradient.buffer, launch->stream);
-        if (status)
-            return status;
-    }
-    if (store_once && !overwrite)
-        return ddisp__launch_fail(
-            launch, i, DDISP_STATUS_UNSUPPORTED,
-            "has a gradient already, and the code stores instead of adding; clear it or "
-            "pass DDISP_LAUNCH_OVERWRITE");
-    if (!overwrite || stores_all(launch, i))
-        return DDISP_STATUS_OK;
-    for (uint32_t k = 0; k < i; k++) /* an identical slot was filled already */
-        if (launch->operands[k].add.wanted &&
-            launch->operands[k].add.gradient.address == slot->gradient.address)
-            return DDISP_STATUS_OK;
-    slot->report_flags |= DDISP_REPORT_SLOT_FILLED;
-    return zero_elements(launch, &slot->gradient);
+    const char *reason = ddisp__conversion_reason(launch, i, true);
+    bool keep = present && !overwrite, fill = !keep && !needs_no_fill(launch, i, reason != NULL);
+    ddisp_status status = DDISP_STATUS_OK;
+    if (slot->gradient.buffer)
+        status = ddisp__buffer_use(slot->gradient.buffer, launch->stream);
+    else if (!present)
+        status = prepare_fresh(launch, i, fill);
+    if (!status && present && fill)
+        status = prepare_overwrite(launch, i);
+    if (status || !reason)
+        return status;
+    slot->reason = reason;
+    return ddisp__conversion_add(
+        launch, i, keep || fill ? DDISP_BACKEND_ACCUMULATE_ADD : DDISP_BACKEND_ACCUMULATE_STORE);
 }
 
-/* A zeroed temporary of the operand's shape: dense, or one repeated element for read-only zeros. */
-static ddisp_status prepare_temporary(ddisp__launch *launch, uint32_t i, ddisp__slot *slot,
-                                      bool one_element)
+/* The sink, or scratch where AUTO finds it too small. */
+static ddisp_status prepare_sink(ddisp__launch *launch, uint32_t i)
 {
     ddisp__operand *operand = &launch->operands[i];
+    ddisp__slot *slot = &operand->add;
     const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
+    uint64_t flags = code->info.flags & DDISP_BACKEND_CODE_COMPARE_AND_SWAP
+                         ? DDISP_BACKEND_SINK_COMPARE_AND_SWAP
+                         : 0;
     slot->gradient =
         (ddisp__gradient){.dtype = ddisp__code_gradient_dtype(code, i, operand->dtype)};
     ddisp__layout_dense(&operand->layout, false, &slot->gradient.layout);
-    uint64_t elements = (uint64_t)operand->layout.numel;
-    if (one_element && operand->layout.numel > 0) {
-        for (uint32_t k = 0; k < DDISP_MAX_RANK; k++)
-            slot->gradient.layout.strides[k] = 0;
-        elements = 1;
+    uint64_t size_bytes, grown = 0;
+    if (operand->layout.numel == 0)
+        return DDISP_STATUS_OK;
+    if (__builtin_mul_overflow((uint64_t)operand->layout.numel,
+                               ddisp_dtype_size(slot->gradient.dtype), &size_bytes))
+        size_bytes = UINT64_MAX;
+    ddisp_status status =
+        ddisp__sink_use(launch->device, launch->stream, size_bytes, flags, &slot->sink, &grown);
+    if (status == DDISP_STATUS_OUT_OF_DEVICE_MEMORY && slot->policy == DDISP_POLICY_AUTO) {
+        slot->backing = DDISP_BACKING_SCRATCH;
+        slot->reason = "larger than the device's sink";
+        return ddisp__conversion_temporary(launch, i, slot, true, false);
     }
-    uint64_t size = ddisp_dtype_size(slot->gradient.dtype);
-    if (elements > UINT64_MAX / size)
-        return ddisp__launch_fail(launch, i, DDISP_STATUS_OVERFLOW,
-                                  "needs a temporary of more than 64 bits of bytes");
-    ddisp_status status = ddisp__buffer_create_on(launch->stream, elements * size,
-                                                  DDISP__PURPOSE_SCRATCH, &slot->temporary);
-    if (!status)
-        status = ddisp__buffer_zero(slot->temporary, launch->stream);
-    if (status)
-        return status;
-    slot->gradient.address = slot->temporary->memory.address;
-    slot->bytes = elements * size;
-    slot->report_flags |= DDISP_REPORT_SLOT_FILLED;
-    return DDISP_STATUS_OK;
+    slot->bytes = grown;
+    slot->gradient.address = slot->sink.address;
+    return status;
 }
 
 /* Memory for the copy that replaces a caller's gradient of a base whose view is taken; filled by
@@ -196,15 +164,20 @@ static ddisp_status prepare_operand(ddisp__launch *launch, uint32_t i)
     if (operand->add.backing == DDISP_BACKING_REAL)
         status = prepare_real(launch, i);
     else if (operand->add.backing == DDISP_BACKING_SCRATCH)
-        status = prepare_temporary(launch, i, &operand->add, false);
+        status = ddisp__conversion_temporary(launch, i, &operand->add, true, false);
+    else if (operand->add.backing == DDISP_BACKING_SINK)
+        status = prepare_sink(launch, i);
     if (status)
         return status;
     if (operand->read.backing == DDISP_BACKING_REAL && operand->read.gradient.buffer)
         status = ddisp__buffer_use(operand->read.gradient.buffer, launch->stream);
-    else if (operand->read.backing == DDISP_BACKING_ZERO)
-        status =
-            prepare_temporary(launch, i, &operand->read,
-                              (code_param(launch, i)->grad_layouts & DDISP_LAYOUT_BROADCAST) != 0);
+    if (!status && operand->read.backing == DDISP_BACKING_REAL &&
+        ddisp__conversion_reason(launch, i, false))
+        status = ddisp__conversion_read(launch, i);
+    else if (!status && operand->read.backing == DDISP_BACKING_ZERO)
+        status = ddisp__conversion_temporary(
+            launch, i, &operand->read, true,
+            (code_param(launch, i)->grad_layouts & DDISP_LAYOUT_BROADCAST) != 0);
     if (!status && takes_view(operand))
         status = prepare_taken_view(launch, i);
     return status;
@@ -244,7 +217,7 @@ static ddisp_status take_view(ddisp__launch *launch, uint32_t i)
             return status;
     }
     ddisp_status status = ddisp__tensor_gradient_part(operand->tensor, target, &part);
-    return status ? status : zero_elements(launch, &part);
+    return status ? status : ddisp__elements_zero(launch->stream, &part);
 }
 
 /* Nothing was launched, yet an overwritten gradient counts as empty: what is left of it is zero. */
@@ -257,7 +230,7 @@ static ddisp_status overwrite_skipped(ddisp__launch *launch)
         if (!slot->wanted)
             continue;
         if (slot->is_explicit || (operand->tensor->root && slot->gradient.buffer))
-            status = zero_elements(launch, &slot->gradient);
+            status = ddisp__elements_zero(launch->stream, &slot->gradient);
         else if (!operand->tensor->root)
             launch->owners[operand->owner].taken = true;
         if (status)
@@ -270,7 +243,9 @@ ddisp_status ddisp__gradient_commit(ddisp__launch *launch)
 {
     ddisp_status status = DDISP_STATUS_OK;
     bool overwrite = (launch->options.flags & DDISP_LAUNCH_OVERWRITE) != 0;
-    if (launch->skip && launch->skip != DDISP_SKIP_NO_GRADIENT && overwrite)
+    if (!launch->skip)
+        status = ddisp__conversion_finish(launch);
+    if (!status && launch->skip && launch->skip != DDISP_SKIP_NO_GRADIENT && overwrite)
         status = overwrite_skipped(launch);
     for (uint32_t i = 0; i < launch->count && !status; i++) {
         if (!takes_view(&launch->operands[i]))

@@ -32,7 +32,11 @@ typedef struct ddisp__slot {
     uint64_t report_flags;
     uint64_t bytes;           /* memory that this launch took for it */
     ddisp__gradient gradient; /* what the kernel is given; buffer not counted */
-    ddisp_buffer *temporary;  /* counted: scratch or zeros of this launch */
+    ddisp_buffer *temporary;  /* counted: scratch, zeros or a conversion of this launch */
+    bool converts;            /* the kernel is given a temporary instead of target */
+    uint32_t operation;       /* how the temporary gets into target: DDISP_BACKEND_ACCUMULATE_... */
+    ddisp__gradient target;   /* the gradient itself, when it converts; buffer not counted */
+    ddisp_backend_range sink; /* when the backing is SINK */
 } ddisp__slot;
 
 /** An argument, resolved. */
@@ -126,6 +130,28 @@ ddisp_status ddisp__gradient_prepare(ddisp__launch *launch);
 ddisp_status ddisp__gradient_commit(ddisp__launch *launch);
 /** Unlocks owners and gives temporaries (and uncommitted gradients) back. Always safe. */
 void ddisp__gradient_finish(ddisp__launch *launch);
+
+/* conversion.c: gradients that the code cannot be given as they are go through a dense temporary */
+/** Why the gradient of operand i's add (or read) slot cannot be given to the chosen code; NULL when
+ * it can. */
+const char *ddisp__conversion_reason(const ddisp__launch *launch, uint32_t i, bool add);
+/** Zeroed (or not) dense temporary of operand i's shape in the code's gradient dtype, given to the
+ * slot. */
+ddisp_status ddisp__conversion_temporary(ddisp__launch *launch, uint32_t i, ddisp__slot *slot,
+                                         bool zero, bool one_element);
+/** Gives the read slot a converted copy of its upstream. */
+ddisp_status ddisp__conversion_read(ddisp__launch *launch, uint32_t i);
+/** Gives the add slot a temporary; its real gradient becomes the target. */
+ddisp_status ddisp__conversion_add(ddisp__launch *launch, uint32_t i, uint32_t operation);
+/** After the kernel: adds the temporaries into their targets. */
+ddisp_status ddisp__conversion_finish(ddisp__launch *launch);
+
+/* sink.c */
+/** A range of at least size_bytes over the device's sink, ordered for use on stream. */
+ddisp_status ddisp__sink_use(ddisp_device *device, ddisp_stream *stream, uint64_t size_bytes,
+                             uint64_t flags, ddisp_backend_range *out_range,
+                             uint64_t *out_grown_bytes);
+bool ddisp__sink_offered(const ddisp_device *device);
 
 /* signature.c */
 void ddisp__signature_write(ddisp__launch *launch);

@@ -55,9 +55,7 @@ void ddisp__loader_close(ddisp_context *context);
 /** Table of a backend by name, even when its driver is missing; NULL when it is not loaded. */
 const ddisp_backend_table *ddisp__loader_table(ddisp_context *context, const char *name);
 
-/* ---- device
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- device ---- */
 
 struct ddisp_device {
     ddisp__reference reference;
@@ -69,10 +67,18 @@ struct ddisp_device {
     atomic_bool lost;
     pthread_mutex_t lock;   /* guards the fields below */
     ddisp_error lost_error; /* first cause */
-    ddisp__array
-        pending; /* of struct ddisp__pending (buffer.c): foreign memory waiting for completion */
+    /* of struct ddisp__pending (buffer.c): foreign memory waiting for completion */
+    ddisp__array pending;
     ddisp_device_statistics statistics;
+    pthread_mutex_t sink_lock; /* guards the field below */
+    /* of ddisp_stream *, not counted: living streams that used the sink */
+    ddisp__array sink_streams;
 };
+
+/** Whether a backend's table reaches to a function and has it. */
+#define ddisp__table_offers(table, function)                                                       \
+    ((table)->size >= offsetof(ddisp_backend_table, function) + sizeof((table)->function) &&       \
+     (table)->function != NULL)
 
 /** What memory is for, for the counters. */
 typedef enum ddisp__purpose {
@@ -90,17 +96,16 @@ void ddisp__device_count_launch(ddisp_device *device, bool launched);
 void ddisp__device_count_fill(ddisp_device *device);
 void ddisp__device_count_variant(ddisp_device *device);
 
-/* ---- stream
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- stream ---- */
 
 struct ddisp_stream {
     ddisp__reference reference;
     ddisp_device *device; /* referenced, except by the device's own stream */
     bool owned_by_device;
     void *handle;
-    pthread_mutex_t
-        lock; /* makes calls of the library itself (marks, frees) safe beside the user's thread */
+    bool uses_sink; /* guarded by the device's sink_lock */
+    /* makes calls of the library itself (marks, frees) safe beside the user's thread */
+    pthread_mutex_t lock;
 };
 
 struct ddisp_event {
@@ -115,15 +120,16 @@ struct ddisp_event {
  * device's. */
 ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
                                    ddisp_stream **out_stream);
+/** A stream that is about to be destroyed leaves the sink: the device's own stream waits for its
+ * work. */
+void ddisp__sink_leave(ddisp_stream *stream);
 /** Ticket of the stream's present end. Locks the stream. */
 ddisp_status ddisp__stream_mark(ddisp_stream *stream, uint64_t *out_ticket);
 /** Makes stream wait for a ticket of other (nothing when they are the same or ticket is 0). Locks
  * stream. */
 ddisp_status ddisp__stream_wait(ddisp_stream *stream, ddisp_stream *other, uint64_t ticket);
 
-/* ---- buffer
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- buffer ---- */
 
 struct ddisp_buffer {
     ddisp__reference reference;
@@ -154,9 +160,7 @@ ddisp_status ddisp__buffer_zero(ddisp_buffer *buffer, ddisp_stream *stream);
 /** Runs release functions of foreign memory whose work is done. Called without locks. */
 void ddisp__buffer_reap(ddisp_device *device, bool wait);
 
-/* ---- tensor
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- tensor ---- */
 
 /** A stored gradient: memory and layout. */
 typedef struct ddisp__gradient {
@@ -213,18 +217,25 @@ ddisp_status ddisp__tensor_gradient_part(ddisp_tensor *tensor, const ddisp__grad
 ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stream, bool zero,
                                          ddisp__gradient *out_gradient);
 
-/* ---- kernel
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- elements */
+
+/** Zeroes the elements of a gradient and nothing between them, in order of stream. */
+ddisp_status ddisp__elements_zero(ddisp_stream *stream, const ddisp__gradient *gradient);
+/** destination (+)= alpha * source for equal shapes; operation: DDISP_BACKEND_ACCUMULATE_... */
+ddisp_status ddisp__elements_accumulate(ddisp_stream *stream, const ddisp__gradient *destination,
+                                        const ddisp__gradient *source, double alpha,
+                                        uint32_t operation, uint64_t flags);
+
+/* ---- kernel ---- */
 
 /** A code with its properties per parameter spelled out. */
 typedef struct ddisp__code {
     ddisp_code desc; /* owned copies */
-    ddisp_backend_code
-        backend_code; /* what backends are handed; points into this struct and the kernel */
+    /* what backends are handed; points into this struct and the kernel */
+    ddisp_backend_code backend_code;
     uint32_t switch_ids[DDISP_MAX_PARAMS];
-    ddisp_code_param
-        params[DDISP_MAX_PARAMS]; /* one per parameter, defaults resolved except dtype ANY */
+    /* one per parameter, defaults resolved except dtype ANY */
+    ddisp_code_param params[DDISP_MAX_PARAMS];
     bool inspected;
     ddisp_backend_code_info info;
     ddisp__hash hash; /* of everything that describes the code */

@@ -132,8 +132,11 @@ void ddisp_stream_release(ddisp_stream *stream)
         return;
     ddisp_device *device = stream->device;
     ddisp_error before = *ddisp__error();
-    if (!ddisp__context_forked(device->context))
+    if (!ddisp__context_forked(device->context)) {
+        if (stream->uses_sink)
+            ddisp__sink_leave(stream);
         device->table->stream_destroy(device->handle, stream->handle);
+    }
     ddisp__error_restore(&before);
     (void)pthread_mutex_destroy(&stream->lock);
     bool owned = stream->owned_by_device;

@@ -163,8 +163,8 @@ ddisp_status ddisp__plan_dry(ddisp__launch *launch)
 typedef struct variant_key {
     uint64_t device;
     ddisp__hash code;
-    uint64_t
-        mask; /* of the parameters whose code a switch can remove, and of all for masked entries */
+    /* of the parameters whose code a switch can remove, and of all for masked entries */
+    uint64_t mask;
     uint32_t entry;
     uint32_t mode;
 } variant_key;

@@ -22,9 +22,7 @@ typedef struct ddisp_buffer ddisp_buffer;
 typedef struct ddisp_stream ddisp_stream;
 typedef struct ddisp_event ddisp_event;
 
-/* ---- context
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- context ---- */
 
 /** How a context is made. All zero: find every backend, log warnings to standard error, use malloc.
  */
@@ -60,8 +58,8 @@ DDISP_API void ddisp_context_release(ddisp_context *context);
 typedef struct ddisp_backend_info {
     uint32_t size;       /**< sizeof(ddisp_backend_info) */
     ddisp_status status; /**< OK when usable, else why not */
-    uint32_t
-        abi_version; /**< plugin ABI it reported, major * 65536 + minor; 0 when it was not asked */
+    /** plugin ABI it reported, major * 65536 + minor; 0 when it was not asked */
+    uint32_t abi_version;
     uint32_t device_count; /**< devices it found */
     char name[64];         /**< backend name, such as "cuda" */
     char version[64];      /**< version of the plugin, empty when unknown */
@@ -83,9 +81,7 @@ DDISP_API ddisp_status ddisp_backend_get_info(ddisp_context *context, uint32_t i
 DDISP_API ddisp_status ddisp_context_get_cache_directory(ddisp_context *context, char *buffer,
                                                          uint64_t capacity, uint64_t *out_length);
 
-/* ---- devices
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- devices ---- */
 
 /** How a device offers an operation. */
 typedef uint32_t ddisp_support;
@@ -122,13 +118,13 @@ typedef struct ddisp_device_info {
     ddisp_support atomic_add_f32;
     ddisp_support atomic_add_f64;
     uint64_t max_allocation_bytes; /**< largest single allocation */
-    uint32_t
-        max_group_count[3]; /**< groups per launch and axis; all 0 when the device has no groups */
+    /** groups per launch and axis; all 0 when the device has no groups */
+    uint32_t max_group_count[3];
     uint32_t max_group_size[3]; /**< threads per group and axis */
     uint32_t max_group_threads; /**< product of the group size */
     uint32_t max_block_bytes;   /**< argument block passed by value; larger ones go by pointer */
-    uint32_t
-        preferred_group_count; /**< groups that fill the device, for codes that loop over items */
+    /** groups that fill the device, for codes that loop over items */
+    uint32_t preferred_group_count;
     uint32_t max_shared_bytes; /**< dynamic shared memory per group; 0 when not offered */
     uint32_t subgroup_size;    /**< lanes that run together, 1 for none */
     uint32_t driver_version;   /**< the driver's own number */
@@ -192,9 +188,13 @@ typedef struct ddisp_device_statistics {
 DDISP_API ddisp_status ddisp_device_get_statistics(ddisp_device *device,
                                                    ddisp_device_statistics *out_statistics);
 
-/* ---- buffers
- * ------------------------------------------------------------------------------------------------
+/**
+ * Gives memory back that the library holds for later: the sink, once the work that uses it is done
+ * (waits for it). Returns OK, INVALID_ARGUMENT, DEVICE_LOST.
  */
+DDISP_API ddisp_status ddisp_device_trim(ddisp_device *device);
+
+/* ---- buffers ---- */
 
 /**
  * Allocates size_bytes of device memory, content undefined. 0 bytes is legal and gives a usable

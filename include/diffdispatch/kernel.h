@@ -95,8 +95,8 @@ typedef struct ddisp_code_param {
     ddisp_dtype grad_dtype; /**< ANY: F32 for F16 and BF16 parameters, else the parameter's dtype */
     uint32_t layouts;       /**< DDISP_LAYOUT_... of data; 0: dense, or any when the code says so */
     uint32_t grad_layouts;  /**< DDISP_LAYOUT_... of gradients; 0: as layouts */
-    uint32_t
-        alignment; /**< bytes that the data address must be a multiple of; 0: the element size */
+    /** bytes that the data address must be a multiple of; 0: the element size */
+    uint32_t alignment;
     uint32_t switch_id; /**< spirv: specialization constant of its switch; 0: 1024 + param when
                            present */
     uint32_t reserved;  /**< zero */
@@ -270,8 +270,8 @@ typedef struct ddisp_kernel_statistics {
     uint64_t variants;       /**< variants that exist now */
     uint64_t variants_built; /**< variants ever built */
     uint64_t signature_hits; /**< launches whose signature was known */
-    uint64_t
-        hash_collisions; /**< entries with an equal hash and other bytes that were told apart */
+    /** entries with an equal hash and other bytes that were told apart */
+    uint64_t hash_collisions;
 } ddisp_kernel_statistics;
 
 /** Reads the counters. Returns OK or INVALID_ARGUMENT. */

@@ -96,8 +96,8 @@ typedef struct ddisp_launch_options {
     const ddisp_chain *next; /**< NULL */
     uint64_t flags;          /**< DDISP_LAUNCH_... */
     uint64_t items[3];       /**< work items; all 0: from the parameters. Unset axes count as 1 */
-    uint32_t
-        grid[3]; /**< explicit number of groups, for opaque kernels; all 0: chosen by the library */
+    /** explicit number of groups, for opaque kernels; all 0: chosen by the library */
+    uint32_t grid[3];
     uint32_t reserved;    /**< zero */
     ddisp_device *device; /**< where to run when no argument or stream says so; else NULL or the
                              same device */
@@ -126,9 +126,7 @@ DDISP_API ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const
                                     uint32_t arg_count, const ddisp_launch_options *options,
                                     ddisp_stream *stream);
 
-/* ---- report
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- report ---- */
 
 /** Makes an empty report; one may serve many launches in turn, by one thread at a time. Returns OK,
  * OUT_OF_MEMORY. */
@@ -179,6 +177,10 @@ typedef struct ddisp_report_info {
 #define DDISP_REPORT_SLOT_FILLED UINT64_C(4)
 /** The launch failed after an overwrite: the gradient's content is undefined. */
 #define DDISP_REPORT_SLOT_UNDEFINED UINT64_C(8)
+
+/** The kernel was given a dense temporary, because the gradient could not be given to the code as
+ * it is. */
+#define DDISP_REPORT_SLOT_CONVERTED UINT64_C(16)
 
 /** One gradient slot of a launch. */
 typedef struct ddisp_report_slot {
