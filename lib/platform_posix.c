@@ -11,7 +11,9 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,8 +25,52 @@
 /* An address inside the core's shared object. */
 static const char anchor = 0;
 
+/* Bytes that the segments of a shared object need of its file; 0 for files that dlopen itself
+ * refuses. */
+static uint64_t needed_bytes(FILE *file)
+{
+    ElfW(Ehdr) header;
+    if (fread(&header, sizeof header, 1, file) != 1 ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+        fseek(file, (long)header.e_phoff, SEEK_SET) != 0)
+        return 0;
+
+    uint64_t needed = header.e_phoff + (uint64_t)header.e_phnum * sizeof(ElfW(Phdr));
+    for (uint32_t i = 0; i < header.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        if (fread(&segment, sizeof segment, 1, file) != 1)
+            return needed;
+        if (segment.p_type == PT_LOAD && segment.p_offset + segment.p_filesz > needed)
+            needed = segment.p_offset + segment.p_filesz;
+    }
+    return needed;
+}
+
+/* dlopen maps a file that is cut off, as by an interrupted copy, and then dies of it. */
+static bool is_whole(const char *path, char *message, size_t capacity)
+{
+    struct stat status;
+    FILE *file = fopen(path, "rbe");
+    if (!file || fstat(fileno(file), &status) != 0) {
+        snprintf(message, capacity, "%s: %s", path, strerror(errno));
+        if (file)
+            fclose(file);
+        return false;
+    }
+    uint64_t needed = needed_bytes(file);
+    fclose(file);
+    if (needed <= (uint64_t)status.st_size)
+        return true;
+    snprintf(message, capacity,
+             "%s is cut off: it has %llu bytes, its segments need %llu; install it again", path,
+             (unsigned long long)status.st_size, (unsigned long long)needed);
+    return false;
+}
+
 void *ddisp__library_open(const char *path, char *message, size_t capacity)
 {
+    if (!is_whole(path, message, capacity))
+        return NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         const char *reason = dlerror();
