@@ -23,7 +23,7 @@ static ddisp_backend_tensor describe(const ddisp__gradient *gradient)
     return tensor;
 }
 
-static ddisp_status zero_range(ddisp_stream *stream, const ddisp__gradient *gradient,
+static ddisp_status fill_range(ddisp_stream *stream, const ddisp__gradient *gradient, uint64_t bits,
                                uint64_t address, uint64_t size_bytes)
 {
     ddisp_device *device = stream->device;
@@ -31,9 +31,11 @@ static ddisp_status zero_range(ddisp_stream *stream, const ddisp__gradient *grad
                                      gradient->buffer ? gradient->buffer->memory.handle : NULL,
                                  .address = address,
                                  .size_bytes = size_bytes};
-    uint32_t word = (address | size_bytes) % 4 == 0 ? 4 : ddisp_dtype_size(gradient->dtype);
+    uint32_t word = ddisp_dtype_size(gradient->dtype);
+    if (bits == 0 && (address | size_bytes) % 4 == 0)
+        word = 4; /* zeros may be written in words */
     pthread_mutex_lock(&stream->lock);
-    ddisp_status status = device->table->fill(device->handle, stream->handle, &range, 0, word);
+    ddisp_status status = device->table->fill(device->handle, stream->handle, &range, bits, word);
     pthread_mutex_unlock(&stream->lock);
     return ddisp__device_result(device, status);
 }
@@ -55,8 +57,8 @@ static int64_t contiguous_run(const ddisp__layout *layout, uint32_t *outer)
 }
 
 /* One fill per contiguous run. */
-static ddisp_status zero_runs(ddisp_stream *stream, const ddisp__gradient *gradient, int64_t run,
-                              uint32_t outer)
+static ddisp_status fill_runs(ddisp_stream *stream, const ddisp__gradient *gradient, uint64_t bits,
+                              int64_t run, uint32_t outer)
 {
     const ddisp__layout *layout = &gradient->layout;
     int64_t size = (int64_t)ddisp_dtype_size(gradient->dtype);
@@ -66,7 +68,7 @@ static ddisp_status zero_runs(ddisp_stream *stream, const ddisp__gradient *gradi
         for (uint32_t i = 0; i < outer; i++)
             element += index[i] * layout->strides[i];
         ddisp_status status =
-            zero_range(stream, gradient, gradient->address + (uint64_t)(element * size),
+            fill_range(stream, gradient, bits, gradient->address + (uint64_t)(element * size),
                        (uint64_t)(run * size));
         if (status)
             return status;
@@ -81,21 +83,29 @@ static ddisp_status zero_runs(ddisp_stream *stream, const ddisp__gradient *gradi
     }
 }
 
-ddisp_status ddisp__elements_zero(ddisp_stream *stream, const ddisp__gradient *gradient)
+ddisp_status ddisp__elements_fill(ddisp_stream *stream, const ddisp__gradient *gradient,
+                                  uint64_t bits)
 {
     ddisp_device *device = stream->device;
     uint32_t outer;
     if (gradient->layout.numel == 0)
         return DDISP_STATUS_OK;
-    ddisp__device_count_fill(device);
     int64_t run = contiguous_run(&gradient->layout, &outer);
     if (outer == 0 || !ddisp__table_offers(device->table, fill_elements))
-        return zero_runs(stream, gradient, run, outer);
+        return fill_runs(stream, gradient, bits, run, outer);
     ddisp_backend_tensor tensor = describe(gradient);
     pthread_mutex_lock(&stream->lock);
-    ddisp_status status = device->table->fill_elements(device->handle, stream->handle, &tensor, 0);
+    ddisp_status status =
+        device->table->fill_elements(device->handle, stream->handle, &tensor, bits);
     pthread_mutex_unlock(&stream->lock);
     return ddisp__device_result(device, status);
+}
+
+ddisp_status ddisp__elements_zero(ddisp_stream *stream, const ddisp__gradient *gradient)
+{
+    if (gradient->layout.numel > 0)
+        ddisp__device_count_fill(stream->device);
+    return ddisp__elements_fill(stream, gradient, 0);
 }
 
 ddisp_status ddisp__elements_accumulate(ddisp_stream *stream, const ddisp__gradient *destination,
@@ -112,6 +122,30 @@ ddisp_status ddisp__elements_accumulate(ddisp_stream *stream, const ddisp__gradi
     pthread_mutex_lock(&stream->lock);
     ddisp_status status = device->table->accumulate(device->handle, stream->handle, &to, &from,
                                                     alpha, operation, flags);
+    pthread_mutex_unlock(&stream->lock);
+    return ddisp__device_result(device, status);
+}
+
+ddisp_status ddisp__elements_scatter(ddisp_stream *stream, const ddisp__gradient *destination,
+                                     uint32_t axis, const ddisp__gradient *index,
+                                     const ddisp__gradient *source, const ddisp_buffer *skipped,
+                                     uint64_t flags)
+{
+    ddisp_device *device = stream->device;
+    if (!ddisp__table_offers(device->table, scatter_add))
+        return ddisp__fail(DDISP_STATUS_UNSUPPORTED, "device %s has no scatter-add",
+                           device->info.spec);
+    ddisp_backend_tensor to = describe(destination), at = describe(index), from = describe(source);
+    int64_t extent = destination->layout.shape[axis];
+    to.shape[axis] = from.shape[axis]; /* the operation's shape is the source's */
+    to.strides[axis] = destination->layout.strides[axis];
+    ddisp_backend_range counter = {0};
+    if (skipped)
+        counter = (ddisp_backend_range){skipped->memory.handle, skipped->memory.address,
+                                        skipped->memory.size_bytes};
+    pthread_mutex_lock(&stream->lock);
+    ddisp_status status = device->table->scatter_add(device->handle, stream->handle, &to, axis,
+                                                     extent, &at, &from, &counter, flags);
     pthread_mutex_unlock(&stream->lock);
     return ddisp__device_result(device, status);
 }

@@ -11,40 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool ddisp__dtype_valid(ddisp_dtype dtype)
-{
-    return ddisp_dtype_size(dtype) != 0;
-}
-
-bool ddisp__dtype_differentiable(ddisp_dtype dtype)
-{
-    return dtype >= DDISP_DTYPE_F16 && dtype <= DDISP_DTYPE_F64;
-}
-
-ddisp_dtype ddisp__dtype_gradient(ddisp_dtype dtype, bool same)
-{
-    return !same && (dtype == DDISP_DTYPE_F16 || dtype == DDISP_DTYPE_BF16) ? DDISP_DTYPE_F32
-                                                                            : dtype;
-}
-
-static const struct {
-    const char *name;
-    uint32_t size;
-} dtypes[] = {
-    {"any", 0}, {"bool", 1}, {"u8", 1},  {"i8", 1},  {"u16", 2},  {"i16", 2}, {"u32", 4},
-    {"i32", 4}, {"u64", 8},  {"i64", 8}, {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8},
-};
-
-uint32_t ddisp_dtype_size(ddisp_dtype dtype)
-{
-    return dtype < sizeof dtypes / sizeof dtypes[0] ? dtypes[dtype].size : 0;
-}
-
-const char *ddisp_dtype_name(ddisp_dtype dtype)
-{
-    return dtype < sizeof dtypes / sizeof dtypes[0] ? dtypes[dtype].name : "unknown";
-}
-
 /* Checks the byte span: the sum of (extent - 1) * |stride| in bytes must stay below 2^62 on either
  * side. */
 static bool span_fits(const ddisp__layout *layout, uint32_t element_size)

@@ -51,6 +51,8 @@ int64_t ddisp__layout_stored(const ddisp__layout *layout);
 void ddisp__layout_format(ddisp_dtype dtype, const ddisp__layout *layout, char *text,
                           size_t capacity);
 
+/** A value as the bits of a floating-point dtype, rounded to nearest even. */
+uint64_t ddisp__float_bits(ddisp_dtype dtype, double value);
 bool ddisp__dtype_valid(ddisp_dtype dtype);
 bool ddisp__dtype_differentiable(ddisp_dtype dtype);
 /** F32 for F16 and BF16 (unless same is set), else dtype. */

@@ -219,6 +219,18 @@ ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stre
 
 /* ---- elements */
 
+/** Stores the bits of one value into every element of a gradient and nothing between them. */
+ddisp_status ddisp__elements_fill(ddisp_stream *stream, const ddisp__gradient *gradient,
+                                  uint64_t bits);
+/** Scatter-add; index has source's shape. skipped: 8 bytes that count indices out of range, or
+ * NULL. */
+ddisp_status ddisp__elements_scatter(ddisp_stream *stream, const ddisp__gradient *destination,
+                                     uint32_t axis, const ddisp__gradient *index,
+                                     const ddisp__gradient *source, const ddisp_buffer *skipped,
+                                     uint64_t flags);
+/** Reads and checks the options of accumulate and scatter-add; NULL: all zero. */
+ddisp_status ddisp__accumulate_options(const ddisp_accumulate_options *options,
+                                       ddisp_accumulate_options *out_options);
 /** Zeroes the elements of a gradient and nothing between them, in order of stream. */
 ddisp_status ddisp__elements_zero(ddisp_stream *stream, const ddisp__gradient *gradient);
 /** destination (+)= alpha * source for equal shapes; operation: DDISP_BACKEND_ACCUMULATE_... */

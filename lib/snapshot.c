@@ -72,6 +72,7 @@ static ddisp_status look_at_read(ddisp__launch *launch, uint32_t i)
     ddisp__slot *slot = &operand->read;
     if (!slot->exists || slot->is_explicit)
         return DDISP_STATUS_OK;
+    slot->report_flags = 0; /* a second look after a plan was built starts afresh */
     slot->wanted =
         operand->owner != UINT32_MAX && launch->owners[operand->owner].tensor->gradient.buffer;
     if (!slot->wanted)

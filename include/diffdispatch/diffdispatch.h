@@ -6,6 +6,7 @@
 #ifndef DIFFDISPATCH_DIFFDISPATCH_H
 #define DIFFDISPATCH_DIFFDISPATCH_H
 
+#include "accumulate.h"
 #include "base.h"
 #include "device.h"
 #include "kernel.h"
