@@ -36,7 +36,7 @@ build() {
     if [ ! -f "$folder/build.ninja" ]; then
         meson setup "$folder" "$@" >&2 || return # callers in a condition switch set -e off
     fi
-    ninja -C "$folder" >&2
+    ninja -C "$folder" -k 0 >&2
 }
 
 # Without a GPU, lavapipe is the only Vulkan driver that can answer: leaving the others out saves their start-up.
