@@ -97,6 +97,10 @@ typedef struct ddisp_backend_variant {
     const char *entry_name;   /**< with {mask} replaced */
     uint64_t switches; /**< bit i: parameter i has a gradient; bits outside switch_mask are set */
     uint64_t switch_mask; /**< as inspection found it */
+    /** What artifact_make made for this variant earlier, or NULL. An artifact that cannot be used
+     * any more is refused with CODE_REJECTED; the core then builds without it. */
+    const void *artifact;
+    uint64_t artifact_size_bytes;
 } ddisp_backend_variant;
 
 /** The access of a launch to a range of memory. */
@@ -264,6 +268,45 @@ typedef struct ddisp_backend_table {
                                 const ddisp_backend_tensor *index,
                                 const ddisp_backend_tensor *source,
                                 const ddisp_backend_range *skipped, uint64_t flags);
+
+    /** What an artifact depends on beyond the code, the entry, the switches and the architecture:
+     *  versions of compiler and driver, cache UUIDs. Writes up to capacity bytes. device may be
+     * NULL for formats that compile without one (architecture says what for). UNSUPPORTED when the
+     *  format is not worth keeping. */
+    ddisp_status (*artifact_key)(const ddisp_backend_services *services, void *device,
+                                 const char *architecture, const ddisp_backend_variant *variant,
+                                 uint8_t *buffer, uint32_t capacity, uint32_t *out_size_bytes);
+    /** Compiles to bytes that variant_build takes as artifact; allocated by services->allocate. */
+    ddisp_status (*artifact_make)(const ddisp_backend_services *services, void *device,
+                                  const char *architecture, const ddisp_backend_variant *variant,
+                                  void **out_bytes, uint64_t *out_size_bytes);
+
+    /** A stream over the application's own (CUstream). The application keeps it alive. */
+    ddisp_status (*stream_wrap)(void *device, uint64_t native_handle, void **out_stream);
+    /** stream_mark whose ticket also notes the device's time. */
+    ddisp_status (*stream_mark_timed)(void *device, void *stream, uint64_t *out_ticket);
+    /** Device time between two timed tickets whose work is done; NOT_READY when it is not. */
+    ddisp_status (*stream_elapsed)(void *device, void *begin_stream, uint64_t begin_ticket,
+                                   void *end_stream, uint64_t end_ticket, uint64_t *out_ns);
+
+    /** From here on, work queued on stream is recorded instead of run, by the calling thread. The
+     * core queues only launch, fill, fill_elements, copy, accumulate and scatter_add until
+     * capture_end. */
+    ddisp_status (*capture_begin)(void *device, void *stream);
+    /** Ends the recording. out_graph NULL: it is thrown away. */
+    ddisp_status (*capture_end)(void *device, void *stream, void **out_graph);
+    /** Queues the recorded work on stream. One launch of a graph is pending at a time per stream.
+     */
+    ddisp_status (*graph_launch)(void *device, void *stream, void *graph);
+    /** Gives recorded launch number `index` (counting launches only) other arguments of the same
+     *  variant and geometry. No launch of the graph is pending. */
+    ddisp_status (*graph_update)(void *device, void *graph, uint32_t index,
+                                 const ddisp_backend_launch *launch);
+    /** No launch of it is pending. */
+    void (*graph_release)(void *device, void *graph);
+
+    /** Gives cached memory back to the driver. */
+    ddisp_status (*memory_trim)(void *device);
 } ddisp_backend_table;
 
 /** Size of the table in plugin ABI 0.1; a table may not be smaller. */
