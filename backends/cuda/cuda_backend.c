@@ -6,8 +6,12 @@
  */
 #include "cuda_internal.h"
 
-static void describe_refusal(const cu__api *api, cu__result result, char *text, size_t capacity)
+/* Why the driver cannot be used, in words. */
+static ddisp_status unavailable(const ddisp_backend_services *services, const cu__api *api,
+                                cu__result result, const char *call)
 {
+    char text[256];
+    const size_t capacity = sizeof text;
     if (result == CU__ERROR_STUB_LIBRARY) {
         (void)snprintf(text, capacity,
                        "libcuda.so.1 is a stub library for linking (CUDA_ERROR_STUB_LIBRARY, 34), "
@@ -21,24 +25,23 @@ static void describe_refusal(const cu__api *api, cu__result result, char *text, 
                        "libcuda.so.1 and the kernel module are of different versions "
                        "(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803): restart the machine");
     } else {
-        cuda__result_format(api, result, "cuInit", text, capacity);
+        cuda__result_format(api, result, call, text, capacity);
     }
+    return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, result, "%s", text);
 }
 
 /* A driver that is there, new enough, and sees a device. */
 static ddisp_status start(const ddisp_backend_services *services, cuda__instance *instance)
 {
-    char text[256];
     const cu__api *api = instance->api;
     int count = 0;
     cu__result result = api->init(0);
     if (result != CU__SUCCESS) {
-        describe_refusal(api, result, text, sizeof text);
-        return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, result, "%s", text);
+        return unavailable(services, api, result, "cuInit");
     }
     result = api->driver_get_version(&instance->version);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(services, api, result, "cuDriverGetVersion");
+        return unavailable(services, api, result, "cuDriverGetVersion");
     }
     if (instance->version < CU__MINIMUM_VERSION) {
         return backend_fail(
@@ -50,11 +53,10 @@ static ddisp_status start(const ddisp_backend_services *services, cuda__instance
     }
     result = api->device_get_count(&count);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(services, api, result, "cuDeviceGetCount");
+        return unavailable(services, api, result, "cuDeviceGetCount");
     }
     if (count <= 0) {
-        describe_refusal(api, CU__ERROR_NO_DEVICE, text, sizeof text);
-        return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0, "%s", text);
+        return unavailable(services, api, CU__ERROR_NO_DEVICE, "cuDeviceGetCount");
     }
     instance->device_count =
         (uint32_t)count < CUDA__MAX_DEVICES ? (uint32_t)count : CUDA__MAX_DEVICES;
@@ -128,9 +130,9 @@ static const ddisp_backend_table table = {
     .launch = cuda__launch,
 };
 
-__attribute__((visibility("default"))) ddisp_status
-ddisp_cuda_backend_query(uint32_t core_abi, const ddisp_backend_services *services,
-                         const ddisp_backend_table **out_table);
+DDISP_API ddisp_status ddisp_cuda_backend_query(uint32_t core_abi,
+                                                const ddisp_backend_services *services,
+                                                const ddisp_backend_table **out_table);
 
 ddisp_status ddisp_cuda_backend_query(uint32_t core_abi, const ddisp_backend_services *services,
                                       const ddisp_backend_table **out_table)

@@ -35,7 +35,7 @@ enum {
     ATTRIBUTE_COUNT,
 };
 
-static ddisp_status read_attributes(const cuda__instance *instance, cu__device handle,
+static ddisp_status read_attributes(const cuda__instance *instance, int ordinal, cu__device handle,
                                     int values[ATTRIBUTE_COUNT])
 {
     static const unsigned int names[ATTRIBUTE_COUNT] = {
@@ -56,8 +56,7 @@ static ddisp_status read_attributes(const cuda__instance *instance, cu__device h
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         cu__result result = instance->api->device_get_attribute(&values[i], names[i], handle);
         if (result != CU__SUCCESS || values[i] < 0) {
-            return cuda__fail_plain(instance->services, instance->api, result,
-                                    "cuDeviceGetAttribute");
+            return cuda__fail_closed(instance, ordinal, result, "cuDeviceGetAttribute");
         }
     }
     return DDISP_STATUS_OK;
@@ -132,22 +131,22 @@ ddisp_status cuda__device_describe(void *instance_handle, uint32_t index, ddisp_
     }
     cu__result result = api->device_get(&handle, (int)index);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(instance->services, api, result, "cuDeviceGet");
+        return cuda__fail_closed(instance, (int)index, result, "cuDeviceGet");
     }
     result = api->device_get_name(info->name, (int)sizeof info->name, handle);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(instance->services, api, result, "cuDeviceGetName");
+        return cuda__fail_closed(instance, (int)index, result, "cuDeviceGetName");
     }
     info->name[sizeof info->name - 1] = '\0';
     result = api->device_get_uuid((struct CUuuid_st *)(void *)&uuid, handle);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(instance->services, api, result, "cuDeviceGetUuid");
+        return cuda__fail_closed(instance, (int)index, result, "cuDeviceGetUuid");
     }
     result = api->device_total_mem(&memory_bytes, handle);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(instance->services, api, result, "cuDeviceTotalMem");
+        return cuda__fail_closed(instance, (int)index, result, "cuDeviceTotalMem");
     }
-    ddisp_status status = read_attributes(instance, handle, values);
+    ddisp_status status = read_attributes(instance, (int)index, handle, values);
     if (status != DDISP_STATUS_OK) {
         return status;
     }
@@ -205,13 +204,13 @@ static ddisp_status read_device(cuda__device *device, const cuda__instance *inst
     size_t memory_bytes = 0;
     cu__result result = device->api->device_get(&device->handle, device->ordinal);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(device->services, device->api, result, "cuDeviceGet");
+        return cuda__fail(device, result, "cuDeviceGet");
     }
     result = device->api->device_total_mem(&memory_bytes, device->handle);
     if (result != CU__SUCCESS) {
-        return cuda__fail_plain(device->services, device->api, result, "cuDeviceTotalMem");
+        return cuda__fail(device, result, "cuDeviceTotalMem");
     }
-    ddisp_status status = read_attributes(instance, device->handle, values);
+    ddisp_status status = read_attributes(instance, device->ordinal, device->handle, values);
     if (status != DDISP_STATUS_OK) {
         return status;
     }

@@ -179,31 +179,29 @@ void cuda__result_format(const cu__api *api, cu__result result, const char *call
     (void)snprintf(text, capacity, "%s: %s (%u): %s", call, name, result, words);
 }
 
-ddisp_status cuda__fail_plain(const ddisp_backend_services *services, const cu__api *api,
-                              cu__result result, const char *call)
+/* ---- failures of a device */
+
+static void lose(int ordinal)
 {
-    char text[256];
-    cuda__result_format(api, result, call, text, sizeof text);
-    return backend_fail(services, cuda__result_status(result), result, "%s", text);
+    atomic_fetch_or_explicit(&driver.lost_devices, UINT64_C(1) << ordinal, memory_order_release);
 }
 
-/* ---- a device's failures */
-
-static void lose(const cuda__device *device)
-{
-    atomic_fetch_or_explicit(&driver.lost_devices, UINT64_C(1) << device->ordinal,
-                             memory_order_release);
-}
-
-ddisp_status cuda__fail(cuda__device *device, cu__result result, const char *call)
+ddisp_status cuda__fail_closed(const cuda__instance *instance, int ordinal, cu__result result,
+                               const char *call)
 {
     char text[256];
     ddisp_status status = cuda__result_status(result);
     if (status == DDISP_STATUS_DEVICE_LOST) {
-        lose(device);
+        lose(ordinal);
     }
-    cuda__result_format(device->api, result, call, text, sizeof text);
-    return backend_fail(device->services, status, result, "%s", text);
+    cuda__result_format(instance->api, result, call, text, sizeof text);
+    return backend_fail(instance->services, status, result, "cuda:%d: %s", ordinal, text);
+}
+
+ddisp_status cuda__fail(cuda__device *device, cu__result result, const char *call)
+{
+    const cuda__instance instance = {.services = device->services, .api = device->api};
+    return cuda__fail_closed(&instance, device->ordinal, result, call);
 }
 
 void cuda__note(cuda__device *device, cu__result result, const char *call)
@@ -213,7 +211,7 @@ void cuda__note(cuda__device *device, cu__result result, const char *call)
         return;
     }
     if (cuda__result_status(result) == DDISP_STATUS_DEVICE_LOST) {
-        lose(device);
+        lose(device->ordinal);
     }
     if (cuda__result_is_shutdown(result)) {
         return;
@@ -279,8 +277,12 @@ bool cuda__enter_release(cuda__device *device, cuda__scope *scope)
 void cuda__leave(cuda__device *device, const cuda__scope *scope)
 {
     cu__context ignored = NULL;
-    if (scope->pushed) {
-        /* A result here is that of earlier work, which the next call reports by itself. */
-        (void)device->api->ctx_pop_current(&ignored);
+    if (!scope->pushed) {
+        return;
+    }
+    /* A failure here is that of earlier work. A loss is noted; the rest the next call reports. */
+    cu__result result = device->api->ctx_pop_current(&ignored);
+    if (cuda__result_status(result) == DDISP_STATUS_DEVICE_LOST) {
+        lose(device->ordinal);
     }
 }

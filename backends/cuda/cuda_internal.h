@@ -30,9 +30,6 @@ bool cuda__driver_any_lost(void);
 ddisp_status cuda__result_status(cu__result result);
 /** The driver has shut down or destroyed the context: release paths pass over it in silence. */
 bool cuda__result_is_shutdown(cu__result result);
-/** Fails with "call: NAME (number): text". */
-ddisp_status cuda__fail_plain(const ddisp_backend_services *services, const cu__api *api,
-                              cu__result result, const char *call);
 /** Writes "call: NAME (number): text". */
 void cuda__result_format(const cu__api *api, cu__result result, const char *call, char *text,
                          size_t capacity);
@@ -63,6 +60,10 @@ typedef struct cuda__device {
     cuda__stream *streams; /* all, so that running out of memory can wait for them */
 } cuda__device;
 
+/** Fails with "cuda:<ordinal>: call: NAME (number): text", for a device that is not open; notes a
+ * loss. */
+ddisp_status cuda__fail_closed(const cuda__instance *instance, int ordinal, cu__result result,
+                               const char *call);
 ddisp_status cuda__device_count(void *instance, uint32_t *out_count);
 ddisp_status cuda__device_describe(void *instance, uint32_t index, ddisp_device_info *info);
 ddisp_status cuda__device_open(void *instance, uint32_t index, void **out_device);
@@ -80,7 +81,7 @@ bool cuda__enter_release(cuda__device *device, cuda__scope *scope);
 /** Puts back the context that was current. Keeps to the host side of the driver, so that it is
  * right after a loss too. */
 void cuda__leave(cuda__device *device, const cuda__scope *scope);
-/** Fails with "call: NAME (number): text"; notes a loss. */
+/** Fails with "cuda:<ordinal>: call: NAME (number): text"; notes a loss. */
 ddisp_status cuda__fail(cuda__device *device, cu__result result, const char *call);
 /** For release paths: notes a loss, passes over a driver that has shut down, logs the rest. */
 void cuda__note(cuda__device *device, cu__result result, const char *call);

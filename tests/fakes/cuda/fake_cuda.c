@@ -41,7 +41,7 @@ static void set_defaults(void)
     fake.lose_in = 0;
     fake.lost = false;
     fake.delay = 0;
-    fake.memory_bytes = UINT64_C(1) << 30;
+    fake.memory_bytes = UINT64_C(64) << 20;
     fake.init_result = (cu__result)setting("FAKE_CUDA_INIT_RESULT", CU__SUCCESS);
     fake.version = setting("FAKE_CUDA_VERSION", 13000);
     fake.device_count = setting("FAKE_CUDA_DEVICES", 1);
@@ -123,6 +123,14 @@ void fake_cuda_lose_at(uint64_t nth, cu__result result)
     fake.lose_result = result;
     fake.lost = false;
     unlock();
+}
+
+int fake_cuda_lost(void)
+{
+    lock();
+    bool lost = fake.lost;
+    unlock();
+    return lost;
 }
 
 uint64_t fake_cuda_call_count(const char *name)
@@ -213,6 +221,11 @@ uint64_t fake_cuda_live(void)
 cu__context fake_cuda_foreign_context(void)
 {
     return &foreign;
+}
+
+cu__context fake_cuda_current_context(void)
+{
+    return fake_current();
 }
 
 /* ---- every call */

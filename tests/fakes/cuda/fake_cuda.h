@@ -15,6 +15,12 @@
 
 #include "cuda_api.h"
 
+/* The entry points, for tests that play another user of the driver. */
+#define FAKE_CUDA_DECLARE(member, name, symbol, parameters)                                        \
+    __attribute__((visibility("default"))) cu__result symbol parameters;
+CU__ENTRY_POINTS(FAKE_CUDA_DECLARE)
+#undef FAKE_CUDA_DECLARE
+
 /** Forgets counts, failures, delays, settings and registered kernels; live objects stay. */
 void fake_cuda_reset(void);
 
@@ -27,6 +33,8 @@ void fake_cuda_fail_function(const char *name, uint64_t nth, cu__result result);
 int fake_cuda_failed(void);
 /** From the nth call from now on every call returns result; 0: never. */
 void fake_cuda_lose_at(uint64_t nth, cu__result result);
+/** Whether that has happened. */
+int fake_cuda_lost(void);
 
 /** Calls since the last reset: of one function, or of all for NULL. */
 uint64_t fake_cuda_call_count(const char *name);
@@ -46,7 +54,7 @@ uint64_t fake_cuda_live(void);
 
 /** Events recorded from now on are not ready for this many queries, or until synchronized. */
 void fake_cuda_delay(uint64_t queries);
-/** Size of a device's memory from now on (1 GiB). Memory freed to a pool counts until trimmed. */
+/** Size of a device's memory from now on (64 MiB). Memory freed to a pool counts until trimmed. */
 void fake_cuda_set_memory(uint64_t size_bytes);
 void fake_cuda_set_version(int version);
 void fake_cuda_set_capability(int major, int minor);
@@ -56,6 +64,9 @@ void fake_cuda_set_function_limits(int max_threads, int static_shared_bytes);
 
 /** A context that is not the primary one of any device, for the test to make current. */
 cu__context fake_cuda_foreign_context(void);
+
+/** The context current on this thread, without a driver call. */
+cu__context fake_cuda_current_context(void);
 
 /** What a launch is handed to. ptx is the text that was loaded. */
 typedef void (*fake_cuda_kernel)(const char *ptx, void **parameters, const unsigned int grid[3],

@@ -19,12 +19,6 @@ enum {
         FAKE_COUNT
 };
 
-/* Every entry point, with the type that the backend calls it by. */
-#define FAKE_DECLARE(member, name, symbol, parameters)                                             \
-    __attribute__((visibility("default"))) cu__result symbol parameters;
-CU__ENTRY_POINTS(FAKE_DECLARE)
-#undef FAKE_DECLARE
-
 struct CUctx_st {
     int ordinal;
     uint64_t references;

@@ -146,7 +146,7 @@ static bool has_entry(const char *text, const char *name)
 static void write_log(unsigned int option_count, const unsigned int *options,
                       void *const *option_values)
 {
-    static const char log[] = "fake: the text has no .entry";
+    static const char log[] = "fake log: line 1: no good";
     char *buffer = NULL;
     size_t capacity = 0;
     for (unsigned int i = 0; i < option_count; i++) {
@@ -166,8 +166,10 @@ cu__result cuModuleLoadDataEx(cu__module *out_module, const void *image, unsigne
 {
     cu__result result = fake_begin_current(FAKE_module_load_data_ex);
     if (result == CU__SUCCESS && !strstr(image, ".entry")) {
-        write_log(option_count, options, option_values);
         result = CU__ERROR_INVALID_PTX;
+    }
+    if (result == CU__ERROR_INVALID_PTX) {
+        write_log(option_count, options, option_values);
     }
     if (result == CU__SUCCESS) {
         *out_module = calloc(1, sizeof **out_module);

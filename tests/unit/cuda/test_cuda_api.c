@@ -1,0 +1,151 @@
+/*
+ * test_cuda_api.c - the backend's own declarations of the driver API against a real cuda.h: every
+ * function type, every constant, the layout of every struct.
+ */
+#include <cuda.h>
+
+#include "cuda_api.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define SAME_TYPE(a, b) __builtin_types_compatible_p(a, b)
+
+static void function_types_are_those_of_the_driver(void **state)
+{
+    (void)state;
+#define CHECK(member, name, symbol, parameters)                                                    \
+    if (!SAME_TYPE(__typeof__(&symbol), cu__##member##_function)) {                                \
+        fail_msg("%s differs", #symbol);                                                           \
+    }
+    CU__ENTRY_POINTS(CHECK)
+#undef CHECK
+    assert_true(SAME_TYPE(__typeof__(&cuGetProcAddress_v2), cu__get_proc_address));
+}
+
+static void handles_are_those_of_the_driver(void **state)
+{
+    (void)state;
+    assert_true(SAME_TYPE(CUresult, cu__result));
+    assert_true(SAME_TYPE(CUdevice, cu__device));
+    assert_true(SAME_TYPE(CUdeviceptr, cu__address));
+    assert_true(SAME_TYPE(CUcontext, cu__context));
+    assert_true(SAME_TYPE(CUstream, cu__stream));
+    assert_true(SAME_TYPE(CUevent, cu__event));
+    assert_true(SAME_TYPE(CUmodule, cu__module));
+    assert_true(SAME_TYPE(CUfunction, cu__function));
+    assert_true(SAME_TYPE(CUmemoryPool, cu__pool));
+}
+
+static void structs_are_laid_out_as_those_of_the_driver(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(cu__uuid), sizeof(CUuuid));
+    assert_int_equal(sizeof(cu__pool_properties), sizeof(CUmemPoolProps));
+    assert_int_equal(offsetof(cu__pool_properties, allocation_type),
+                     offsetof(CUmemPoolProps, allocType));
+    assert_int_equal(offsetof(cu__pool_properties, handle_types),
+                     offsetof(CUmemPoolProps, handleTypes));
+    assert_int_equal(offsetof(cu__pool_properties, location_type),
+                     offsetof(CUmemPoolProps, location.type));
+    assert_int_equal(offsetof(cu__pool_properties, location_id),
+                     offsetof(CUmemPoolProps, location.id));
+    assert_int_equal(offsetof(cu__pool_properties, security_attributes),
+                     offsetof(CUmemPoolProps, win32SecurityAttributes));
+}
+
+static void results_are_those_of_the_driver(void **state)
+{
+    (void)state;
+    assert_int_equal(CU__SUCCESS, CUDA_SUCCESS);
+#define CHECK(name) assert_int_equal(CU__ERROR_##name, CUDA_ERROR_##name)
+    CHECK(INVALID_VALUE);
+    CHECK(OUT_OF_MEMORY);
+    CHECK(NOT_INITIALIZED);
+    CHECK(DEINITIALIZED);
+    CHECK(STUB_LIBRARY);
+    CHECK(NO_DEVICE);
+    CHECK(INVALID_DEVICE);
+    CHECK(INVALID_IMAGE);
+    CHECK(INVALID_CONTEXT);
+    CHECK(NO_BINARY_FOR_GPU);
+    CHECK(ECC_UNCORRECTABLE);
+    CHECK(INVALID_PTX);
+    CHECK(NVLINK_UNCORRECTABLE);
+    CHECK(JIT_COMPILER_NOT_FOUND);
+    CHECK(UNSUPPORTED_PTX_VERSION);
+    CHECK(JIT_COMPILATION_DISABLED);
+    CHECK(INVALID_SOURCE);
+    CHECK(SHARED_OBJECT_SYMBOL_NOT_FOUND);
+    CHECK(INVALID_HANDLE);
+    CHECK(NOT_FOUND);
+    CHECK(NOT_READY);
+    CHECK(ILLEGAL_ADDRESS);
+    CHECK(LAUNCH_OUT_OF_RESOURCES);
+    CHECK(LAUNCH_TIMEOUT);
+    CHECK(CONTEXT_IS_DESTROYED);
+    CHECK(ASSERT);
+    CHECK(HARDWARE_STACK_ERROR);
+    CHECK(ILLEGAL_INSTRUCTION);
+    CHECK(MISALIGNED_ADDRESS);
+    CHECK(INVALID_ADDRESS_SPACE);
+    CHECK(INVALID_PC);
+    CHECK(LAUNCH_FAILED);
+    CHECK(NOT_SUPPORTED);
+    CHECK(SYSTEM_DRIVER_MISMATCH);
+    CHECK(MPS_CLIENT_TERMINATED);
+    CHECK(EXTERNAL_DEVICE);
+    CHECK(UNKNOWN);
+#if CUDA_VERSION >= 13000
+    CHECK(UNSUPPORTED_DEVSIDE_SYNC);
+    CHECK(CONTAINED);
+    CHECK(TENSOR_MEMORY_LEAK);
+#endif
+#undef CHECK
+}
+
+static void constants_are_those_of_the_driver(void **state)
+{
+    (void)state;
+#define CHECK(name) assert_int_equal(CU__##name, CU_##name)
+    CHECK(DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    CHECK(DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
+    CHECK(DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
+    CHECK(DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
+    CHECK(DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+    CHECK(DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
+    CHECK(DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+    CHECK(DEVICE_ATTRIBUTE_WARP_SIZE);
+    CHECK(DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    CHECK(DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    CHECK(DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    CHECK(DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    CHECK(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+    CHECK(GET_PROC_ADDRESS_LEGACY_STREAM);
+    CHECK(STREAM_NON_BLOCKING);
+    CHECK(EVENT_DISABLE_TIMING);
+    CHECK(MEM_ALLOCATION_TYPE_PINNED);
+    CHECK(MEM_LOCATION_TYPE_DEVICE);
+    CHECK(MEMPOOL_ATTR_RELEASE_THRESHOLD);
+    CHECK(JIT_ERROR_LOG_BUFFER);
+    CHECK(JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    CHECK(FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    CHECK(FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+    CHECK(FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+#undef CHECK
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(function_types_are_those_of_the_driver),
+        cmocka_unit_test(handles_are_those_of_the_driver),
+        cmocka_unit_test(structs_are_laid_out_as_those_of_the_driver),
+        cmocka_unit_test(results_are_those_of_the_driver),
+        cmocka_unit_test(constants_are_those_of_the_driver),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
