@@ -1,0 +1,38 @@
+/*
+ * fake.h - a backend inside the test that does no work, writes down every call, completes work when
+ * the test says so, and fails where the test says so. It is put into a context behind the loader's
+ * back; its rows are called fake and stand for no device.
+ */
+#ifndef DDISP_TESTS_FAKE_H
+#define DDISP_TESTS_FAKE_H
+
+#include "objects.h"
+
+struct fake {
+    /** Calls since the last fake_forget, such as "allocate s1 64; mark s1=1; ". */
+    char trace[4096];
+    /** While set, marked work stays undone until fake_complete or an endless wait. */
+    bool holds;
+    /** Name of a function that fails with fail_status, and whether it gives a message. */
+    const char *fails;
+    ddisp_status fail_status;
+    bool fail_silently;
+    /** Host allocations of the context that still succeed. */
+    uint32_t allocations_left;
+    uint32_t host_blocks;
+    /** What is open. */
+    uint32_t instances, devices, streams, blocks, imports;
+    /** Largest size asked for. */
+    uint64_t largest_bytes;
+};
+
+extern struct fake fake;
+
+/** A context whose only backend is the fake one, with `device_count` 2. */
+ddisp_context *fake_context(void);
+/** Empties the trace. */
+void fake_forget(void);
+/** All work marked so far is done. */
+void fake_complete(void);
+
+#endif
