@@ -20,8 +20,7 @@ typedef struct life {
     char message[2048];
     int disturbed;  /* a call left another context current */
     int wrong;      /* a call succeeded with wrong results */
-    int after_loss; /* most driver calls that one table call made after the loss */
-    int calls_after_loss;
+    int after_loss; /* driver calls of table calls that began after the loss */
     int lost;
     uint64_t known; /* driver calls so far */
 } life;
