@@ -214,9 +214,6 @@ static ddisp_status check_declaration(ddisp__launch *launch, uint32_t i)
 static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *arg)
 {
     ddisp__operand *operand = &launch->operands[i];
-    memset(operand, 0, sizeof *operand);
-    operand->param = &launch->kernel->params[i];
-    operand->owner = UINT32_MAX;
     if (arg->flags || arg->reserved)
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT,
                                   "has unknown flags 0x%" PRIx64, arg->flags | arg->reserved);
@@ -239,6 +236,12 @@ static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *
 
 ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *args)
 {
+    for (uint32_t i = 0; i < launch->count; i++) { /* all of them: a failure looks at them too */
+        ddisp__operand *operand = &launch->operands[i];
+        memset(operand, 0, sizeof *operand);
+        operand->param = &launch->kernel->params[i];
+        operand->owner = UINT32_MAX;
+    }
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp_status status = resolve(launch, i, &args[i]);
         if (status)

@@ -22,12 +22,18 @@ static ddisp_status read_options(ddisp__launch *launch, const ddisp_launch_optio
     if (launch->options.flags & ~known)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.flags: unknown bits 0x%llx",
                            (unsigned long long)(launch->options.flags & ~known));
-    if (launch->options.policy > DDISP_POLICY_REJECT || launch->options.reserved)
+    if (launch->options.reserved)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.reserved is %u, it must be 0",
+                           launch->options.reserved);
+    if (launch->options.policy > DDISP_POLICY_REJECT)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.policy: unknown policy %u",
                            launch->options.policy);
     if (launch->options.policy == DDISP_POLICY_DEFAULT)
         launch->options.policy = DDISP_POLICY_AUTO;
-    return DDISP_STATUS_OK;
+    ddisp_error unused;
+    return launch->options.error ? ddisp__struct_read("options.error", launch->options.error,
+                                                      sizeof unused, sizeof unused, &unused)
+                                 : DDISP_STATUS_OK;
 }
 
 static ddisp_status resolve_device(ddisp__launch *launch, ddisp_stream *stream)

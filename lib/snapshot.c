@@ -92,6 +92,11 @@ static ddisp_status look_at_add(ddisp__launch *launch, uint32_t i)
     ddisp__slot *slot = &operand->add;
     if (!slot->wanted || slot->is_explicit)
         return DDISP_STATUS_OK;
+    if (!operand->tensor) { /* a described tensor stores nothing: check_stored refuses */
+        ddisp__layout_dense(&operand->layout, true, &slot->gradient.layout);
+        slot->gradient.dtype = ddisp__dtype_gradient(operand->dtype, false);
+        return DDISP_STATUS_OK;
+    }
     const ddisp__owner *owner = &launch->owners[operand->owner];
     if (owner->tensor->gradient.buffer && !owner->taken) {
         if (owner->tensor->gradient.read_only)
@@ -131,13 +136,19 @@ static ddisp_status check_upstreams(ddisp__launch *launch)
     return DDISP_STATUS_OK;
 }
 
-static ddisp_status check_no_alloc(ddisp__launch *launch)
+/* Gradients that are not there can be made, for a tensor that can store them. */
+static ddisp_status check_stored(ddisp__launch *launch)
 {
-    if (!(launch->options.flags & DDISP_LAUNCH_NO_ALLOC))
-        return DDISP_STATUS_OK;
+    bool no_alloc = (launch->options.flags & DDISP_LAUNCH_NO_ALLOC) != 0;
     for (uint32_t i = 0; i < launch->count; i++) {
         const ddisp__operand *operand = &launch->operands[i];
-        if (operand->add.wanted && !operand->add.is_explicit && !operand->add.gradient.buffer)
+        if (!operand->add.wanted || operand->add.is_explicit || operand->add.gradient.buffer)
+            continue;
+        if (!operand->tensor)
+            return ddisp__launch_fail(launch, i, DDISP_STATUS_MISSING_GRADIENT,
+                                      "is a view that requires a gradient, and grad_add is 0: a "
+                                      "view stores none, so say where to add");
+        if (no_alloc)
             return ddisp__launch_fail(
                 launch, i, DDISP_STATUS_MISSING_GRADIENT,
                 "has no gradient yet, and DDISP_LAUNCH_NO_ALLOC forbids making one");
@@ -158,7 +169,7 @@ ddisp_status ddisp__gradient_snapshot(ddisp__launch *launch)
     if (!status)
         status = check_upstreams(launch);
     if (!status && !launch->skip)
-        status = check_no_alloc(launch);
+        status = check_stored(launch);
     if (!status && !launch->skip)
         status = ddisp__alias_check_gradients(launch);
     return status;
