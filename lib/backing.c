@@ -254,6 +254,15 @@ static ddisp_status decide_slot(const ddisp__launch *launch, const ddisp__code *
                                : DDISP_STATUS_OK;
 }
 
+/* Name of the first frozen input whose policy is SPECIALIZE, or NULL. */
+static const char *asked_by(const ddisp__launch *launch)
+{
+    for (uint32_t i = 0; i < launch->count; i++)
+        if (launch->operands[i].add.policy == DDISP_POLICY_SPECIALIZE)
+            return launch->operands[i].param->name;
+    return NULL;
+}
+
 ddisp_status ddisp__backing_decide(const ddisp__launch *launch, uint32_t index, bool auto_omits,
                                    struct ddisp__plan *plan, char *reason, size_t capacity)
 {
@@ -270,8 +279,9 @@ ddisp_status ddisp__backing_decide(const ddisp__launch *launch, uint32_t index, 
         }
         (void)snprintf(reason, capacity,
                        "has no entry and no switches for gradient mask %" PRIu64
-                       ": it cannot specialize",
-                       plan->mask);
+                       ": it cannot specialize%s%s%s",
+                       plan->mask, asked_by(launch) ? " on '" : "",
+                       asked_by(launch) ? asked_by(launch) : "", asked_by(launch) ? "'" : "");
         return DDISP_STATUS_UNSUPPORTED;
     }
     for (uint32_t i = 0; i < launch->count; i++) {

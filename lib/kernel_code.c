@@ -84,11 +84,12 @@ static ddisp_status copy_entries(ddisp_kernel *kernel, ddisp__code *code, const 
     for (uint32_t i = 0; i < from->entry_count; i++) {
         ddisp_entry entry;
         char where[64];
-        (void)snprintf(where, sizeof where, "codes[%u].entries[%u]", index, i);
-        ddisp_status status = ddisp__kernel_read_item("entries", from->entries, from->entry_size,
+        (void)snprintf(where, sizeof where, "codes[%u].entries", index);
+        ddisp_status status = ddisp__kernel_read_item(where, from->entries, from->entry_size,
                                                       sizeof entry, i, &entry);
         if (status)
             return status;
+        (void)snprintf(where, sizeof where, "codes[%u].entries[%u]", index, i);
         if (entry.mode != DDISP_MODE_FORWARD && entry.mode != DDISP_MODE_BACKWARD)
             return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s: unknown mode %u", where,
                                entry.mode);
@@ -112,10 +113,38 @@ static ddisp_status copy_entries(ddisp_kernel *kernel, ddisp__code *code, const 
     return DDISP_STATUS_OK;
 }
 
+static ddisp_status check_code_param(const ddisp_code_param *p, const char *name, uint32_t index,
+                                     uint32_t i)
+{
+    const char *what = NULL;
+    uint32_t value = 0;
+    if (p->write_mode > DDISP_WRITE_MODE_UNKNOWN) {
+        what = "unknown write_mode";
+        value = p->write_mode;
+    } else if ((p->layouts | p->grad_layouts) & ~DDISP_LAYOUT_ANY) {
+        what = "unknown layouts";
+        value = p->layouts | p->grad_layouts;
+    } else if (p->grad_dtype && !ddisp__dtype_differentiable(p->grad_dtype)) {
+        what = "grad_dtype is not f16, bf16, f32 or f64 but";
+        value = p->grad_dtype;
+    } else if (p->alignment & (p->alignment - 1)) {
+        what = "alignment is no power of two:";
+        value = p->alignment;
+    } else if (p->reserved) {
+        what = "reserved is not 0 but";
+        value = p->reserved;
+    }
+    return what ? ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u].params[%u] ('%s'): %s %u",
+                              index, i, name, what, value)
+                : DDISP_STATUS_OK;
+}
+
 static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
                                      const ddisp_code *from, uint32_t index)
 {
     bool any = (from->flags & DDISP_CODE_ANY_LAYOUT) != 0;
+    char where[64];
+    (void)snprintf(where, sizeof where, "codes[%u].params", index);
     for (uint32_t i = 0; i < kernel->param_count; i++)
         code->params[i] = (ddisp_code_param){.param = i};
     if (from->param_count && !from->params)
@@ -123,23 +152,16 @@ static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
     for (uint32_t i = 0; i < from->param_count; i++) {
         ddisp_code_param p;
         ddisp_status status =
-            ddisp__kernel_read_item("code params", from->params, from->param_size, sizeof p, i, &p);
+            ddisp__kernel_read_item(where, from->params, from->param_size, sizeof p, i, &p);
         if (status)
             return status;
         if (p.param >= kernel->param_count)
             return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                                "codes[%u].params[%u]: parameter %u of %u", index, i, p.param,
                                kernel->param_count);
-        const char *name = kernel->params[p.param].name;
-        if (p.write_mode > DDISP_WRITE_MODE_UNKNOWN ||
-            (p.layouts | p.grad_layouts) & ~DDISP_LAYOUT_ANY ||
-            (p.grad_dtype && !ddisp__dtype_differentiable(p.grad_dtype)) || p.reserved ||
-            (p.alignment & (p.alignment - 1)))
-            return ddisp__fail(
-                DDISP_STATUS_INVALID_ARGUMENT,
-                "codes[%u].params[%u] ('%s'): unknown write mode, layouts, gradient dtype, "
-                "or an alignment that is not a power of two",
-                index, i, name);
+        status = check_code_param(&p, kernel->params[p.param].name, index, i);
+        if (status)
+            return status;
         code->params[p.param] = p;
         code->switch_ids[p.param] = p.switch_id;
     }
@@ -195,6 +217,8 @@ static ddisp_status inspect(ddisp_kernel *kernel, ddisp__code *code, uint32_t in
         return DDISP_STATUS_OK;
     code->info.size = (uint32_t)sizeof code->info;
     ddisp_status status = table->inspect(ddisp__services(), &code->backend_code, &code->info);
+    if (status == DDISP_STATUS_UNSUPPORTED)
+        return DDISP_STATUS_OK; /* a format for others: another code may serve this backend */
     if (status) {
         ddisp_error error = *ddisp__error();
         return ddisp__fail(status, "kernel %s: code %u (%s %s): %s", kernel->name, index,

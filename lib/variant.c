@@ -108,12 +108,15 @@ static ddisp_status try_code(const ddisp__launch *launch, uint32_t index, bool a
 {
     const ddisp__code *code = &launch->kernel->codes[index];
     ddisp_device *device = launch->device;
-    if (!code->inspected) {
-        (void)snprintf(reason, capacity,
-                       "was not inspected: its backend was not loaded when the kernel was made");
+    ddisp_status status = DDISP_STATUS_OK;
+    if (!code->inspected) { /* of a format that the backend does not take: it says which it does */
+        ddisp_backend_code_info info = {.size = (uint32_t)sizeof info};
+        status = device->table->inspect(ddisp__services(), &code->backend_code, &info);
+        (void)snprintf(reason, capacity, "%s",
+                       status ? ddisp__error()->message : "was not inspected");
         return DDISP_STATUS_NO_CODE;
     }
-    ddisp_status status =
+    status =
         ddisp__device_result(device, device->table->code_fits(device->handle, &code->backend_code));
     if (status) {
         (void)snprintf(reason, capacity, "%s", ddisp__error()->message);
@@ -311,6 +314,11 @@ static ddisp_status resolve(ddisp__launch *launch, struct ddisp__plan *plan)
                 plain.add_reason[i] = "the kernel's variant budget is used up";
         *plan = plain;
     }
+    uint32_t grid[3]; /* a launch past the device's limits builds nothing */
+    status =
+        ddisp__geometry_grid(launch, &kernel->codes[plan->code].desc.entries[plan->entry], grid);
+    if (status)
+        return status;
     pthread_mutex_lock(&kernel->build_lock);
     status = get_variant(launch, plan);
     pthread_mutex_unlock(&kernel->build_lock);
