@@ -1,0 +1,59 @@
+/*
+ * mul.c - y = a * b, with an entry per gradient mask, and null-safe.
+ */
+#include "cts_host.h"
+
+#include "mul.ptx.h"
+#if CTS_HAVE_SPIRV
+#include "mul_forward.spv.h"
+#include "mul_backward.spv.h"
+#include "mul_backward_cas.spv.h"
+#endif
+
+static const ddisp_param mul_params[] = {
+    DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, DDISP_RANK_ANY, DDISP_PARAM_DIFFERENTIABLE),
+    DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, DDISP_RANK_ANY, DDISP_PARAM_DIFFERENTIABLE),
+    DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, DDISP_RANK_ANY, DDISP_PARAM_DIFFERENTIABLE),
+};
+
+HOST(mul_forward)
+{
+    for (ITEMS(i)) {
+        DATA(float, 2, i) = DATA(float, 0, i) * DATA(float, 1, i);
+    }
+}
+
+static inline void grad(const ddisp_block *block, uint64_t begin, uint64_t end, bool a, bool b)
+{
+    for (ITEMS(i)) {
+        float g = UPSTREAM(float, 2, i);
+        if (a)
+            add_grad(block, 0, i, g * DATA(float, 1, i));
+        if (b)
+            add_grad(block, 1, i, g * DATA(float, 0, i));
+    }
+}
+
+HOST(mul_backward)
+{
+    grad(block, begin, end, HAS_ADD(0), HAS_ADD(1));
+}
+
+HOST(mul_backward_a)
+{
+    grad(block, begin, end, true, false);
+}
+
+HOST(mul_backward_b)
+{
+    grad(block, begin, end, false, true);
+}
+
+static const ddisp_entry mul_host[] = {
+    CTS_FORWARD(1u, mul_forward),
+    CTS_BACKWARD_MASKED(1u, mul_backward_a, 5),
+    CTS_BACKWARD_MASKED(1u, mul_backward_b, 6),
+    CTS_BACKWARD(1u, mul_backward),
+};
+
+CTS_SOURCE(mul, NULL, 0, DDISP_CODE_NULL_SAFE | DDISP_CODE_ANY_LAYOUT, 0);

@@ -1,0 +1,18 @@
+// y = a * b, opaque: touches both gradients whatever they are.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define TENSORS 3
+#include "cts.glsl"
+
+void main()
+{
+    for (ITEMS(i)) {
+#if BACKWARD
+        float g = upstream(2, i);
+        add_grad(0, i, g * load(1, i));
+        add_grad(1, i, g * load(0, i));
+#else
+        store(2, i, load(0, i) * load(1, i));
+#endif
+    }
+}
