@@ -5,6 +5,7 @@
  * without a gap, so that there is no implicit padding and no field that is not listed. Rows are
  * appended when a struct grows; a changed row is a broken ABI.
  */
+#include <diffdispatch/accumulate.h>
 #include <diffdispatch/backend.h>
 #include <diffdispatch/device/ddisp_block.h>
 #include <diffdispatch/diffdispatch.h>
@@ -254,6 +255,14 @@ static const row ddisp_report_slot_rows[] = {
 };
 LAYOUT(ddisp_report_slot, 168);
 
+static const row ddisp_accumulate_options_rows[] = {
+    ROW(ddisp_accumulate_options, size, 0, 4),
+    ROW(ddisp_accumulate_options, reserved, 4, 4),
+    ROW(ddisp_accumulate_options, flags, 8, 8),
+    ROW(ddisp_accumulate_options, out_skipped, 16, 8),
+};
+LAYOUT(ddisp_accumulate_options, 24);
+
 /* ---- argument block: compiled into users' kernels ---- */
 
 static const row ddisp_block_rows[] = {
@@ -320,12 +329,17 @@ static const row ddisp_backend_code_info_rows[] = {
 LAYOUT(ddisp_backend_code_info, 24);
 
 static const row ddisp_backend_variant_rows[] = {
-    ROW(ddisp_backend_variant, size, 0, 4),         ROW(ddisp_backend_variant, mode, 4, 4),
-    ROW(ddisp_backend_variant, code, 8, 8),         ROW(ddisp_backend_variant, entry, 16, 8),
-    ROW(ddisp_backend_variant, entry_name, 24, 8),  ROW(ddisp_backend_variant, switches, 32, 8),
+    ROW(ddisp_backend_variant, size, 0, 4),
+    ROW(ddisp_backend_variant, mode, 4, 4),
+    ROW(ddisp_backend_variant, code, 8, 8),
+    ROW(ddisp_backend_variant, entry, 16, 8),
+    ROW(ddisp_backend_variant, entry_name, 24, 8),
+    ROW(ddisp_backend_variant, switches, 32, 8),
     ROW(ddisp_backend_variant, switch_mask, 40, 8),
+    ROW(ddisp_backend_variant, artifact, 48, 8),
+    ROW(ddisp_backend_variant, artifact_size_bytes, 56, 8),
 };
-LAYOUT(ddisp_backend_variant, 48);
+LAYOUT(ddisp_backend_variant, 64);
 
 static const row ddisp_backend_access_rows[] = {
     ROW(ddisp_backend_access, range, 0, 24),
@@ -394,8 +408,19 @@ static const row ddisp_backend_table_rows[] = {
     ROW(ddisp_backend_table, fill_elements, 248, 8),
     ROW(ddisp_backend_table, accumulate, 256, 8),
     ROW(ddisp_backend_table, scatter_add, 264, 8),
+    ROW(ddisp_backend_table, artifact_key, 272, 8),
+    ROW(ddisp_backend_table, artifact_make, 280, 8),
+    ROW(ddisp_backend_table, stream_wrap, 288, 8),
+    ROW(ddisp_backend_table, stream_mark_timed, 296, 8),
+    ROW(ddisp_backend_table, stream_elapsed, 304, 8),
+    ROW(ddisp_backend_table, capture_begin, 312, 8),
+    ROW(ddisp_backend_table, capture_end, 320, 8),
+    ROW(ddisp_backend_table, graph_launch, 328, 8),
+    ROW(ddisp_backend_table, graph_update, 336, 8),
+    ROW(ddisp_backend_table, graph_release, 344, 8),
+    ROW(ddisp_backend_table, memory_trim, 352, 8),
 };
-LAYOUT(ddisp_backend_table, 272);
+LAYOUT(ddisp_backend_table, 360);
 
 static const row ddisp_backend_tensor_rows[] = {
     ROW(ddisp_backend_tensor, range, 0, 24),  ROW(ddisp_backend_tensor, address, 24, 8),
@@ -466,6 +491,7 @@ int main(void)
         TEST(ddisp_launch_options),
         TEST(ddisp_report_info),
         TEST(ddisp_report_slot),
+        TEST(ddisp_accumulate_options),
         TEST(ddisp_block),
         TEST(ddisp_device_tensor),
         TEST(ddisp_backend_services),

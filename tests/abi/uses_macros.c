@@ -2,6 +2,7 @@
  * Every initializer of the public headers, used. Compiled as C99 to C17 and C++11 to C++20 without
  * a warning: what is missing here can break a user's build although the headers alone compile.
  */
+#include <diffdispatch/accumulate.h>
 #include <diffdispatch/backend.h>
 #include <diffdispatch/device/ddisp_block.h>
 #include <diffdispatch/diffdispatch.h>
@@ -72,6 +73,7 @@ uint64_t uses_macros(ddisp_tensor *tensor, const ddisp_block *block)
     ZEROED(ddisp_launch_options);
     ZEROED(ddisp_report_info);
     ZEROED(ddisp_report_slot);
+    ZEROED(ddisp_accumulate_options);
 
     total += native[1].location + codes[1].entry_count + params[1].rank + args[3].scalar_size;
     total += zeroed[1].flags + DDISP_BLOCK_TENSOR(block, 1)->data;
