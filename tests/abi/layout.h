@@ -28,14 +28,15 @@ typedef struct layout {
 #define SIZE_OF(type, field) (sizeof(((type *)NULL)->field))
 #define ROW(type, field, want_offset, want_size)                                                   \
     {                                                                                              \
-#type "." #field, offsetof(type, field), SIZE_OF(type, field), (want_offset), (want_size)  \
+        "" #type "." #field, offsetof(type, field), SIZE_OF(type, field), (want_offset),           \
+            (want_size)                                                                            \
     }
 #define LAYOUT(type, want_size)                                                                    \
     static const layout type##_layout = {sizeof(type), (want_size), type##_rows,                   \
                                          sizeof type##_rows / sizeof type##_rows[0]}
 #define TEST(type)                                                                                 \
     {                                                                                              \
-#type "_is_frozen", is_frozen, NULL, NULL, (void *)(uintptr_t)&type##_layout               \
+        "" #type "_is_frozen", is_frozen, NULL, NULL, (void *)(uintptr_t)&type##_layout            \
     }
 
 static void is_frozen(void **state)
