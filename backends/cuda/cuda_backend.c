@@ -128,6 +128,7 @@ static const ddisp_backend_table table = {
     .variant_build = cuda__variant_build,
     .variant_release = cuda__variant_release,
     .launch = cuda__launch,
+    .memory_trim = cuda__memory_trim,
 };
 
 DDISP_API ddisp_status ddisp_cuda_backend_query(uint32_t core_abi,

@@ -11,6 +11,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+static ddisp_status check_format(const ddisp_backend_services *services,
+                                 const ddisp_backend_code *code)
+{
+    if (strcmp(code->code->format, "ptx") == 0) {
+        return DDISP_STATUS_OK;
+    }
+    return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                        "format '%s' is not taken by cuda, only ptx", code->code->format);
+}
+
 uint32_t cuda__group_size(const ddisp_entry *entry, uint32_t axis)
 {
     if (entry->group_size[axis] != 0) {
@@ -142,14 +152,15 @@ ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_b
     bool any = false;
     info->switch_mask = 0;
     info->flags = 0;
-    if (strcmp(code->code->format, "ptx") != 0) {
-        return DDISP_STATUS_OK; /* not read; cuda__code_fits says that it is not taken */
+    ddisp_status status = check_format(services, code);
+    if (status != DDISP_STATUS_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < code->code->entry_count; i++) {
         const ddisp_entry *entry = &code->code->entries[i];
         uint64_t mask = 0;
         expand(entry, name, sizeof name);
-        ddisp_status status = cuda__inspect_entry(services, code, entry, name, &mask);
+        status = cuda__inspect_entry(services, code, entry, name, &mask);
         if (status != DDISP_STATUS_OK) {
             return status;
         }
@@ -182,9 +193,9 @@ ddisp_status cuda__code_fits(void *device_handle, const ddisp_backend_code *code
     const cuda__device *device = device_handle;
     const ddisp_backend_services *services = device->services;
     cuda__ptx_reader reader;
-    if (strcmp(code->code->format, "ptx") != 0) {
-        return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
-                            "format '%s' is not taken by cuda, only ptx", code->code->format);
+    ddisp_status status = check_format(services, code);
+    if (status != DDISP_STATUS_OK) {
+        return status;
     }
     if (!cuda__ptx_open(&reader, code->code->bytes, code->code->size_bytes)) {
         return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0, "the ptx code is malformed: %s",

@@ -143,6 +143,7 @@ void cuda__memory_free(void *device, void *stream, ddisp_backend_memory *memory)
 ddisp_status cuda__memory_import(void *device, uint64_t address, uint64_t size_bytes,
                                  ddisp_backend_memory *out_memory);
 void cuda__memory_release_import(void *device, ddisp_backend_memory *memory);
+ddisp_status cuda__memory_trim(void *device);
 /** Allocation and freeing with the context current, for the backend's own memory. */
 ddisp_status cuda__memory_take(cuda__device *device, cuda__stream *stream, uint64_t size_bytes,
                                cu__address *out_address);

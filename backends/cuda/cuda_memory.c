@@ -62,13 +62,9 @@ static cu__result take(cuda__device *device, cuda__stream *stream, uint64_t size
 }
 
 /* Memory that was freed counts as used until its stream was seen to pass the free. */
-static ddisp_status make_room(cuda__device *device, cuda__stream *stream)
+static ddisp_status trim(cuda__device *device)
 {
     cu__result result = CU__SUCCESS;
-    if (!device->pool) {
-        cuda__memory_reap(device, stream, true);
-        return DDISP_STATUS_OK;
-    }
     pthread_mutex_lock(&device->lock);
     for (cuda__stream *each = device->streams; each && result == CU__SUCCESS; each = each->next) {
         result = device->api->stream_synchronize(each->handle);
@@ -108,7 +104,12 @@ ddisp_status cuda__memory_take(cuda__device *device, cuda__stream *stream, uint6
     }
     cu__result result = take(device, stream, size_bytes, out_address);
     if (result == CU__ERROR_OUT_OF_MEMORY) {
-        ddisp_status status = make_room(device, stream);
+        ddisp_status status = DDISP_STATUS_OK;
+        if (device->pool) {
+            status = trim(device);
+        } else {
+            cuda__memory_reap(device, stream, true);
+        }
         if (status != DDISP_STATUS_OK) {
             return status;
         }
@@ -204,4 +205,17 @@ void cuda__memory_release_import(void *device_handle, ddisp_backend_memory *memo
 {
     (void)device_handle;
     (void)memory;
+}
+
+ddisp_status cuda__memory_trim(void *device_handle)
+{
+    cuda__device *device = device_handle;
+    cuda__scope scope;
+    ddisp_status status = cuda__enter(device, &scope);
+    if (status != DDISP_STATUS_OK) {
+        return status;
+    }
+    status = device->pool ? trim(device) : DDISP_STATUS_OK;
+    cuda__leave(device, &scope);
+    return status;
 }

@@ -357,6 +357,7 @@ static void lose_while_open(const void *argument)
         table->fill(device, stream, &range, 0, 4),
         table->copy(device, stream, &range, &range),
         table->memory_allocate(device, stream, 100, &memory),
+        table->memory_trim(device),
         fixture_launch(variant, block, SAMPLE_BLOCK_BYTES, 0),
         fixture_build("sample_forward", DDISP_MODE_FORWARD, SAMPLE_BLOCK_BYTES, 3, 0, &other),
         table->device_open(instance, 0, &other),

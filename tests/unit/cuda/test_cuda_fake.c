@@ -192,6 +192,25 @@ static void freed_memory_is_given_back_before_running_out(void **state)
     fixture_free(&second);
 }
 
+static void trimming_gives_unused_memory_back(void **state)
+{
+    (void)state;
+    size_t before = 0, after = 0, total = 0;
+    cu__context popped;
+    ddisp_backend_memory memory = fixture_allocate(8 << 20), kept = fixture_allocate(1 << 20);
+    fixture_free(&memory);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&popped, 0), CU__SUCCESS);
+    assert_int_equal(cuCtxPushCurrent_v2(popped), CU__SUCCESS);
+    assert_int_equal(cuMemGetInfo_v2(&before, &total), CU__SUCCESS);
+    assert_int_equal(table->memory_trim(device), DDISP_STATUS_OK);
+    assert_int_equal(cuMemGetInfo_v2(&after, &total), CU__SUCCESS);
+    assert_int_equal(cuCtxPopCurrent_v2(&popped), CU__SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CU__SUCCESS);
+    assert_int_equal(before, 55 << 20);
+    assert_int_equal(after, 63 << 20);
+    fixture_free(&kept);
+}
+
 static void running_out_says_the_numbers(void **state)
 {
     (void)state;
@@ -559,6 +578,7 @@ int main(void)
         CASE(many_small_uploads_keep_their_order_and_content),
         CASE(fills_repeat_every_pattern),
         CASE(freed_memory_is_given_back_before_running_out),
+        CASE(trimming_gives_unused_memory_back),
         CASE(running_out_says_the_numbers),
         CASE(imported_addresses_are_used_as_they_are),
         cmocka_unit_test_setup_teardown(devices_without_pools_free_after_the_stream_passed,

@@ -529,7 +529,7 @@ static void target_is_held_against_the_device(void **state)
     says("sm_100");
 }
 
-static void other_formats_do_not_fit(void **state)
+static void other_formats_are_refused_by_name(void **state)
 {
     (void)state;
     sample_code code;
@@ -537,7 +537,9 @@ static void other_formats_do_not_fit(void **state)
     cuda__device device = {.services = &sample_services, .version = 13000};
     sample_declare(&code, "x", 1, DDISP_MODE_FORWARD, "k", 256);
     code.code.format = "cubin";
-    assert_int_equal(inspect(&code, &mask), DDISP_STATUS_OK);
+    assert_int_equal(inspect(&code, &mask), DDISP_STATUS_UNSUPPORTED);
+    says("'cubin'");
+    sample_message[0] = '\0';
     assert_int_equal(cuda__code_fits(&device, &code.backend_code), DDISP_STATUS_UNSUPPORTED);
     says("'cubin'");
 }
@@ -563,7 +565,7 @@ int main(void)
         cmocka_unit_test(random_damage_is_survived),
         cmocka_unit_test(version_is_held_against_the_driver),
         cmocka_unit_test(target_is_held_against_the_device),
-        cmocka_unit_test(other_formats_do_not_fit),
+        cmocka_unit_test(other_formats_are_refused_by_name),
     };
     sample = sample_read("sample.ptx", &sample_size);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
