@@ -44,8 +44,9 @@ void ddisp__candidate_refuse(struct ddisp__search *search, ddisp__backend *backe
     (void)vsnprintf(backend->info.reason, sizeof backend->info.reason, format, values);
     va_end(values);
     backend->info.status = status;
-    ddisp__context_log(search->context, level, "backend %s (%s) is not used: %s",
-                       backend->info.name, backend->info.path, backend->info.reason);
+    const char *name = backend->info.name, *path = backend->info.path;
+    ddisp__context_log(search->context, level, "backend %s%s%s is not used: %s", name,
+                       name[0] && path[0] ? " from " : "", path, backend->info.reason);
 }
 
 static bool name_is_valid(const char *name, uint64_t length)
