@@ -30,6 +30,23 @@ extern struct fake fake;
 
 /** A context whose only backend is the fake one, with `device_count` 2. */
 ddisp_context *fake_context(void);
+/** What most tests start from. */
+struct fake_fixture {
+    ddisp_context *context;
+    ddisp_device *device;
+    ddisp_stream *second, *third; /* s2 and s3 */
+};
+
+/** cmocka's setup and teardown of a fixture. Whatever a test did, nothing may be left over. */
+int fake_setup(void **state);
+int fake_teardown(void **state);
+
+/** A buffer of the fixture's device, or NULL. */
+ddisp_buffer *fake_buffer(struct fake_fixture *fixture, uint64_t size_bytes);
+/** 64 lent bytes at 0x5000; each release adds to *releases. */
+ddisp_buffer *fake_wrap(struct fake_fixture *fixture, int *releases);
+void fake_count_release(void *user_data);
+
 /** Empties the trace. */
 void fake_forget(void);
 /** All work marked so far is done. */
