@@ -16,6 +16,23 @@ ddisp_status cuda__device_count(void *instance_handle, uint32_t *out_count)
     return DDISP_STATUS_OK;
 }
 
+/* The device exists and was not lost. */
+static ddisp_status check_index(const cuda__instance *instance, uint32_t index)
+{
+    if (index >= instance->device_count) {
+        return backend_fail(instance->services, DDISP_STATUS_NOT_FOUND, 0,
+                            "cuda:%u does not exist, the driver shows %u devices", index,
+                            instance->device_count);
+    }
+    if (cuda__driver_lost((int)index)) {
+        return backend_fail(instance->services, DDISP_STATUS_DEVICE_LOST, 0,
+                            "cuda:%u was lost earlier in this process; CUDA cannot be recovered "
+                            "inside a process, start a new one",
+                            index);
+    }
+    return DDISP_STATUS_OK;
+}
+
 /* ---- description */
 
 enum {
@@ -55,7 +72,7 @@ static ddisp_status read_attributes(const cuda__instance *instance, int ordinal,
     };
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         cu__result result = instance->api->device_get_attribute(&values[i], names[i], handle);
-        if (result != CU__SUCCESS || values[i] < 0) {
+        if (result != CU__SUCCESS) {
             return cuda__fail_closed(instance, ordinal, result, "cuDeviceGetAttribute");
         }
     }
@@ -125,9 +142,9 @@ ddisp_status cuda__device_describe(void *instance_handle, uint32_t index, ddisp_
     cu__uuid uuid;
     size_t memory_bytes = 0;
     int values[ATTRIBUTE_COUNT];
-    if (cuda__driver_lost((int)index)) {
-        return backend_fail(instance->services, DDISP_STATUS_DEVICE_LOST, 0,
-                            "cuda:%u was lost earlier in this process", index);
+    ddisp_status status = check_index(instance, index);
+    if (status != DDISP_STATUS_OK) {
+        return status;
     }
     cu__result result = api->device_get(&handle, (int)index);
     if (result != CU__SUCCESS) {
@@ -146,7 +163,7 @@ ddisp_status cuda__device_describe(void *instance_handle, uint32_t index, ddisp_
     if (result != CU__SUCCESS) {
         return cuda__fail_closed(instance, (int)index, result, "cuDeviceTotalMem");
     }
-    ddisp_status status = read_attributes(instance, (int)index, handle, values);
+    status = read_attributes(instance, (int)index, handle, values);
     if (status != DDISP_STATUS_OK) {
         return status;
     }
@@ -227,11 +244,9 @@ ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out
     const cuda__instance *instance = instance_handle;
     const ddisp_backend_services *services = instance->services;
     bool pools = false;
-    if (cuda__driver_lost((int)index)) {
-        return backend_fail(services, DDISP_STATUS_DEVICE_LOST, 0,
-                            "cuda:%u was lost earlier in this process; CUDA cannot be recovered "
-                            "inside a process, start a new one",
-                            index);
+    ddisp_status status = check_index(instance, index);
+    if (status != DDISP_STATUS_OK) {
+        return status;
     }
     cuda__device *device = backend_allocate(services, sizeof *device);
     if (!device) {
@@ -243,7 +258,7 @@ ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out
     device->ordinal = (int)index;
     device->version = instance->version;
     (void)pthread_mutex_init(&device->lock, NULL);
-    ddisp_status status = read_device(device, instance, &pools);
+    status = read_device(device, instance, &pools);
     if (status != DDISP_STATUS_OK) {
         goto fail;
     }

@@ -170,6 +170,9 @@ ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_b
             any = true;
         }
     }
+    if (cuda__ptx_swaps(code->code->bytes, code->code->size_bytes)) {
+        info->flags = DDISP_BACKEND_CODE_COMPARE_AND_SWAP;
+    }
     return DDISP_STATUS_OK;
 }
 

@@ -70,6 +70,17 @@ cuda__ptx_found cuda__ptx_find(cuda__ptx_reader *reader, const void *bytes, uint
     }
 }
 
+bool cuda__ptx_swaps(const void *bytes, uint64_t size_bytes)
+{
+    cuda__ptx_reader reader;
+    bool more = cuda__ptx_open(&reader, bytes, size_bytes);
+    while (more && !reader.swaps) {
+        cuda__ptx_event event = cuda__ptx_next(&reader);
+        more = event != CUDA__PTX_END && event != CUDA__PTX_BROKEN;
+    }
+    return reader.swaps;
+}
+
 bool cuda__ptx_rewrite(const void *bytes, uint64_t size_bytes, uint64_t off_mask, char *copy)
 {
     cuda__ptx_reader reader;

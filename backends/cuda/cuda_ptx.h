@@ -51,6 +51,7 @@ typedef struct cuda__ptx_reader {
     uint32_t entry_count;
     uint32_t switch_index;
     uint64_t switch_offset; /* of the digit 1 */
+    bool swaps;             /* so far an atomic compare-and-swap was met */
     char why[200];
 } cuda__ptx_reader;
 
@@ -75,6 +76,9 @@ typedef enum cuda__ptx_found {
 cuda__ptx_found cuda__ptx_find(cuda__ptx_reader *reader, const void *bytes, uint64_t size_bytes,
                                const char *name, cuda__ptx_entry *out_entry,
                                uint64_t *out_switch_mask);
+
+/** Whether well-formed text has an atomic compare-and-swap. */
+bool cuda__ptx_swaps(const void *bytes, uint64_t size_bytes);
 
 /** Copies the text to copy (size_bytes + 1 bytes, NUL-terminated) with the switches of off_mask
  * turned from 1 to 0. False when malformed. */

@@ -303,6 +303,16 @@ static bool consume(cuda__ptx_reader *reader, const cuda__token *word, cuda__ptx
     return false;
 }
 
+/* Such as atom.global.cas.b32. */
+static bool is_swap(const cuda__token *word)
+{
+    static const char atomic[] = "atom.", swap[] = ".cas";
+    if (word->length < sizeof atomic || memcmp(word->text, atomic, sizeof atomic - 1) != 0) {
+        return false;
+    }
+    return memmem(word->text, word->length, swap, sizeof swap - 1) != NULL;
+}
+
 cuda__ptx_event cuda__ptx_next(cuda__ptx_reader *reader)
 {
     for (;;) {
@@ -319,6 +329,11 @@ cuda__ptx_event cuda__ptx_next(cuda__ptx_reader *reader)
             }
             break;
         case CUDA__TOKEN_WORD:
+            reader->swaps = reader->swaps || is_swap(&word);
+            if (consume(reader, &word, &event)) {
+                return event;
+            }
+            break;
         case CUDA__TOKEN_MARK:
         case CUDA__TOKEN_STRING:
             if (consume(reader, &word, &event)) {

@@ -1,222 +1,18 @@
 /*
- * fake_cuda.c - the stand-in driver: counting and failing of calls, devices and contexts.
+ * fake_cuda.c - the stand-in driver: finding entry points, devices and contexts.
  *
- * Every entry point begins with fake_begin and ends with fake_end, which hold one lock in between.
  * A released primary context, a call without a current context or an address outside of live memory
  * is an error as with the real driver, so that a backend that relies on luck is found out.
  */
 #include "fake_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-struct fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct CUctx_st foreign = {-1, 1};
 static __thread cu__context stack[32];
 static __thread int depth;
 
-static const char *const names[FAKE_COUNT] = {
-#define NAME(member, name, symbol, parameters) name,
-    CU__ENTRY_POINTS(NAME)
-#undef NAME
-};
-
-/* ---- settings */
-
-static int setting(const char *name, int otherwise)
-{
-    const char *value = getenv(name);
-    return value && value[0] ? atoi(value) : otherwise;
-}
-
-static void set_defaults(void)
-{
-    fake.started = true;
-    memset(fake.calls, 0, sizeof fake.calls);
-    fake.call_count = 0;
-    fake.last_call = -1;
-    fake.fail_in = 0;
-    fake.failed = false;
-    fake.lose_in = 0;
-    fake.lost = false;
-    fake.delay = 0;
-    fake.memory_bytes = UINT64_C(64) << 20;
-    fake.init_result = (cu__result)setting("FAKE_CUDA_INIT_RESULT", CU__SUCCESS);
-    fake.version = setting("FAKE_CUDA_VERSION", 13000);
-    fake.device_count = setting("FAKE_CUDA_DEVICES", 1);
-    if (fake.device_count > FAKE_DEVICES) {
-        fake.device_count = FAKE_DEVICES;
-    }
-    fake.capability_major = 9;
-    fake.capability_minor = 0;
-    fake.pools = setting("FAKE_CUDA_POOLS", 1) != 0;
-    fake.proc_address = setting("FAKE_CUDA_PROC_ADDRESS", 1) != 0;
-    fake.max_threads = 1024;
-    fake.static_shared_bytes = 0;
-    fake.kernel_name = NULL;
-    fake.kernel = NULL;
-}
-
-static void lock(void)
-{
-    pthread_mutex_lock(&fake.lock);
-    if (!fake.started) {
-        set_defaults();
-    }
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_cuda_reset(void)
-{
-    lock();
-    set_defaults();
-    unlock();
-}
-
-static int find(const char *name)
-{
-    for (int i = 0; i < FAKE_COUNT; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return i;
-        }
-    }
-    abort(); /* a test that misspells a name must not pass */
-}
-
-void fake_cuda_fail_at(uint64_t nth, cu__result result)
-{
-    lock();
-    fake.fail_in = nth;
-    fake.fail_call = -1;
-    fake.fail_result = result;
-    fake.failed = false;
-    unlock();
-}
-
-void fake_cuda_fail_function(const char *name, uint64_t nth, cu__result result)
-{
-    lock();
-    fake.fail_in = nth;
-    fake.fail_call = find(name);
-    fake.fail_result = result;
-    fake.failed = false;
-    unlock();
-}
-
-int fake_cuda_failed(void)
-{
-    lock();
-    bool failed = fake.failed;
-    unlock();
-    return failed;
-}
-
-void fake_cuda_lose_at(uint64_t nth, cu__result result)
-{
-    lock();
-    fake.lose_in = nth;
-    fake.lose_result = result;
-    fake.lost = false;
-    unlock();
-}
-
-int fake_cuda_lost(void)
-{
-    lock();
-    bool lost = fake.lost;
-    unlock();
-    return lost;
-}
-
-uint64_t fake_cuda_call_count(const char *name)
-{
-    lock();
-    uint64_t count = name ? fake.calls[find(name)] : fake.call_count;
-    unlock();
-    return count;
-}
-
-const char *fake_cuda_last_call(void)
-{
-    lock();
-    const char *name = fake.last_call < 0 ? "" : names[fake.last_call];
-    unlock();
-    return name;
-}
-
-#define SETTER(function, type, field)                                                              \
-    void function(type value)                                                                      \
-    {                                                                                              \
-        lock();                                                                                    \
-        fake.field = value;                                                                        \
-        unlock();                                                                                  \
-    }
-SETTER(fake_cuda_delay, uint64_t, delay)
-SETTER(fake_cuda_set_memory, uint64_t, memory_bytes)
-SETTER(fake_cuda_set_version, int, version)
-SETTER(fake_cuda_set_pools, int, pools)
-
-void fake_cuda_set_capability(int major, int minor)
-{
-    lock();
-    fake.capability_major = major;
-    fake.capability_minor = minor;
-    unlock();
-}
-
-void fake_cuda_set_function_limits(int max_threads, int static_shared_bytes)
-{
-    lock();
-    fake.max_threads = max_threads;
-    fake.static_shared_bytes = static_shared_bytes;
-    unlock();
-}
-
-void fake_cuda_register_kernel(const char *name, fake_cuda_kernel function)
-{
-    lock();
-    fake.kernel_name = name;
-    fake.kernel = function;
-    unlock();
-}
-
-#define LIVE(function, field)                                                                      \
-    uint64_t function(void)                                                                        \
-    {                                                                                              \
-        lock();                                                                                    \
-        uint64_t count = fake.field;                                                               \
-        unlock();                                                                                  \
-        return count;                                                                              \
-    }
-LIVE(fake_cuda_live_allocations, allocations)
-LIVE(fake_cuda_live_host_allocations, host_allocations)
-LIVE(fake_cuda_live_pools, pool_count)
-LIVE(fake_cuda_live_streams, streams)
-LIVE(fake_cuda_live_events, events)
-LIVE(fake_cuda_live_modules, modules)
-
-uint64_t fake_cuda_live_contexts(void)
-{
-    uint64_t count = 0;
-    lock();
-    for (int i = 0; i < FAKE_DEVICES; i++) {
-        count += fake.contexts[i].references;
-    }
-    unlock();
-    return count;
-}
-
-uint64_t fake_cuda_live(void)
-{
-    return fake_cuda_live_allocations() + fake_cuda_live_host_allocations() +
-           fake_cuda_live_contexts() + fake_cuda_live_pools() + fake_cuda_live_streams() +
-           fake_cuda_live_events() + fake_cuda_live_modules();
-}
+/* ---- the context that is current on a thread */
 
 cu__context fake_cuda_foreign_context(void)
 {
@@ -228,33 +24,6 @@ cu__context fake_cuda_current_context(void)
     return fake_current();
 }
 
-/* ---- every call */
-
-cu__result fake_begin(int call)
-{
-    lock();
-    fake.calls[call]++;
-    fake.call_count++;
-    fake.last_call = call;
-    fake.injected = false;
-    if (fake.lose_in > 0 && --fake.lose_in == 0) {
-        fake.lost = true;
-    }
-    if (fake.lost) {
-        return fake.lose_result;
-    }
-    if (fake.fail_in > 0 && (fake.fail_call < 0 || fake.fail_call == call) && --fake.fail_in == 0) {
-        fake.failed = true;
-        fake.injected = true;
-        return fake.fail_result;
-    }
-    if (!fake.initialized && call != FAKE_init && call != FAKE_driver_get_version &&
-        call != FAKE_get_error_name && call != FAKE_get_error_string) {
-        return CU__ERROR_NOT_INITIALIZED;
-    }
-    return CU__SUCCESS;
-}
-
 cu__result fake_begin_current(int call)
 {
     cu__result result = fake_begin(call);
@@ -262,17 +31,6 @@ cu__result fake_begin_current(int call)
         (depth == 0 || stack[depth - 1] == &foreign || stack[depth - 1]->references == 0)) {
         return CU__ERROR_INVALID_CONTEXT;
     }
-    return result;
-}
-
-bool fake_releases(cu__result result)
-{
-    return result == CU__SUCCESS || fake.injected;
-}
-
-cu__result fake_end(cu__result result)
-{
-    unlock();
     return result;
 }
 
@@ -294,7 +52,7 @@ cu__result cuGetProcAddress_v2(const char *symbol, void **out_address, int cuda_
 {
     cu__result result = CU__ERROR_NOT_FOUND;
     function found = NULL;
-    lock();
+    fake_lock();
     *out_address = NULL;
     *out_symbol_status = 1;
     if (fake.proc_address && flags == CU__GET_PROC_ADDRESS_LEGACY_STREAM &&
@@ -311,7 +69,7 @@ cu__result cuGetProcAddress_v2(const char *symbol, void **out_address, int cuda_
         *out_symbol_status = 0;
         result = CU__SUCCESS;
     }
-    unlock();
+    fake_unlock();
     return result;
 }
 

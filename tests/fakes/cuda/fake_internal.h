@@ -59,6 +59,8 @@ struct fake_state {
 
 extern struct fake_state fake;
 
+void fake_lock(void);
+void fake_unlock(void);
 /** Counts a call. The result to return instead of doing the work, or success. Locks. */
 cu__result fake_begin(int call);
 /** The same, and INVALID_CONTEXT when no context is current. */

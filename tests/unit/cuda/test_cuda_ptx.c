@@ -413,6 +413,28 @@ static void rewriting_changes_one_digit_per_switch(void **state)
     free(copy);
 }
 
+static void compare_and_swap_is_reported(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int swaps;
+    } cases[] = {{"atom.global.cas.b32 %r1, [%rd1], %r2, %r3;", 1},
+                 {"atom.cas.b64 %rd1, [%rd1], %rd2, %rd3;", 1},
+                 {"atom.global.add.f32 %f1, [%rd1], %f2;", 0},
+                 {"// atom.global.cas.b32 %r1, [%rd1], %r2, %r3;", 0},
+                 {"ld.global.nc.u32 %r1, [%rd1];", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ddisp_backend_code_info info = {.size = (uint32_t)sizeof info};
+        sample_code code;
+        const char *text = text_with("", cases[i].line);
+        sample_declare(&code, text, strlen(text), DDISP_MODE_BACKWARD, "k", 256);
+        assert_int_equal(cuda__inspect(&sample_services, &code.backend_code, &info),
+                         DDISP_STATUS_OK);
+        assert_int_equal(info.flags, cases[i].swaps ? DDISP_BACKEND_CODE_COMPARE_AND_SWAP : 0);
+    }
+}
+
 /* Damaged text: any answer of the documented ones, no byte read beyond the end, and a rewritten
  * copy that differs by digits 1 to 0 only. */
 static void random_damage_is_survived(void **state)
@@ -562,6 +584,7 @@ int main(void)
         cmocka_unit_test(switch_lines_outside_of_functions_are_left_alone),
         cmocka_unit_test(switch_of_a_missing_parameter_is_refused),
         cmocka_unit_test(rewriting_changes_one_digit_per_switch),
+        cmocka_unit_test(compare_and_swap_is_reported),
         cmocka_unit_test(random_damage_is_survived),
         cmocka_unit_test(version_is_held_against_the_driver),
         cmocka_unit_test(target_is_held_against_the_device),
