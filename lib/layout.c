@@ -231,9 +231,9 @@ static int64_t extent_of(const lattice *l)
  * Whether two lattices may meet. Ranges that are apart do not. Where both have the same outermost
  * stride and each fits into one period of it, only neighbouring periods can meet: test the inner
  * parts at each such shift. That settles rows, columns, tiles and interleaved channels exactly;
- * anything stranger counts as meeting.
+ * anything stranger counts as meeting once the tries, of all levels together, are used up.
  */
-static bool meet(lattice a, lattice b)
+static bool meet(lattice a, lattice b, uint32_t *tries)
 {
     int64_t extent_a = extent_of(&a), extent_b = extent_of(&b);
     if (a.start + extent_a <= b.start || b.start + extent_b <= a.start)
@@ -259,18 +259,18 @@ static bool meet(lattice a, lattice b)
     int64_t first = (-inner_b - distance) / period - 1; /* no earlier shift reaches a */
     if (first < -(count_a - 1))
         first = -(count_a - 1);
-    uint32_t tries = 0;
     for (int64_t k = first; k <= count_b - 1; k++) {
         int64_t shifted = distance + k * period;
         if (shifted >= inner_a)
             break;
         if (shifted + inner_b <= 0)
             continue;
-        if (++tries > 4096)
+        if (*tries == 0)
             return true;
+        --*tries;
         lattice moved = b;
         moved.start = a.start + shifted;
-        if (meet(a, moved))
+        if (meet(a, moved, tries))
             return true;
     }
     return false;
@@ -285,7 +285,8 @@ bool ddisp__layout_overlap(uint64_t address_a, const ddisp__layout *a, uint32_t 
     la.count = normalize(a, size_a, la.axes, &la.start);
     lb.count = normalize(b, size_b, lb.axes, &lb.start);
     lb.start += (int64_t)(address_b - address_a);
-    return meet(la, lb);
+    uint32_t tries = 4096;
+    return meet(la, lb, &tries);
 }
 
 void ddisp__layout_format(ddisp_dtype dtype, const ddisp__layout *layout, char *text,
