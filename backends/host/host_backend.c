@@ -105,7 +105,7 @@ static ddisp_status device_describe(void *self, uint32_t index, ddisp_device_inf
     machine_uuid(info->uuid, sizeof info->uuid);
     (void)snprintf(info->driver, sizeof info->driver, "OpenMP, %d threads", omp_get_max_threads());
     (void)snprintf(info->formats, sizeof info->formats, "host-function");
-    (void)snprintf(info->sink, sizeof info->sink, "none");
+    (void)snprintf(info->sink, sizeof info->sink, "aliased");
     info->rank = 10;
     info->flags = DDISP_DEVICE_FLAG_SOFTWARE | DDISP_DEVICE_FLAG_HOST_ADDRESSES;
     info->memory_bytes = host__memory_bytes();
@@ -145,6 +145,7 @@ static void device_close(void *self)
 {
     host_device *device = self;
     host__stream_reap(device, true);
+    host__sink_trim(device);
     (void)pthread_mutex_destroy(&device->lock);
     backend_release(device->services, device);
 }
@@ -180,6 +181,11 @@ static const ddisp_backend_table table = {
     .variant_build = host__variant_build,
     .variant_release = host__variant_release,
     .launch = host__launch,
+    .sink_acquire = host__sink_acquire,
+    .sink_trim = host__sink_trim,
+    .fill_elements = host__fill_elements,
+    .accumulate = host__accumulate,
+    .scatter_add = host__scatter_add,
 };
 
 DDISP_API ddisp_status ddisp_host_backend_query(uint32_t core_abi,

@@ -16,9 +16,19 @@
 
 typedef struct host_stream host_stream;
 
+/** The sink. Guarded by the core, which calls for it one at a time. */
+typedef struct host_sink {
+    unsigned char *base; /* NULL: none */
+    uint64_t reserved_bytes;
+    uint64_t mapped_bytes;
+    uint64_t block_bytes; /* physical */
+    int block;
+} host_sink;
+
 typedef struct host_device {
     const ddisp_backend_services *services;
     uint64_t memory_bytes;
+    host_sink sink;
     pthread_mutex_t lock; /* guards the field below */
     host_stream *retired; /* destroyed streams whose worker has not been joined yet */
 } host_device;
@@ -58,6 +68,29 @@ ddisp_status host__stream_wait(void *device, void *stream, void *other_stream, u
 ddisp_status host__stream_query(void *device, void *stream, uint64_t ticket);
 ddisp_status host__stream_synchronize(void *device, void *stream, uint64_t ticket,
                                       uint64_t timeout_ns);
+
+/** Runs an operation in order of the stream: now on the device's own, else queued. On failure it is
+ * given back with backend_release. */
+ddisp_status host__stream_run(host_device *device, host_stream *stream, host_operation *operation);
+
+/* ---- host_sink.c, host_elements.c, host_scatter.c ---- */
+
+ddisp_status host__sink_acquire(void *device, uint64_t size_bytes, uint64_t flags,
+                                ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
+void host__sink_trim(void *device);
+
+/** Size of an element in bytes. */
+uint32_t host__dtype_size(ddisp_dtype dtype);
+ddisp_status host__fill_elements(void *device, void *stream,
+                                 const ddisp_backend_tensor *destination, uint64_t bits);
+ddisp_status host__accumulate(void *device, void *stream, const ddisp_backend_tensor *destination,
+                              const ddisp_backend_tensor *source, double alpha, uint32_t operation,
+                              uint64_t flags);
+ddisp_status host__scatter_add(void *device, void *stream, const ddisp_backend_tensor *destination,
+                               uint32_t axis, int64_t axis_extent,
+                               const ddisp_backend_tensor *index,
+                               const ddisp_backend_tensor *source,
+                               const ddisp_backend_range *skipped, uint64_t flags);
 
 /* ---- host_memory.c ---- */
 

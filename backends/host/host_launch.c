@@ -32,11 +32,12 @@ typedef struct launch_operation {
 
 void host__split(uint64_t count, uint64_t grain, uint64_t alone, host_body body, void *user)
 {
-    uint64_t threads = (uint64_t)omp_get_max_threads();
     if (count == 0) {
         return;
     }
-    if (count <= alone || threads < 2) {
+    /* OpenMP is not even asked for small work: that would make the thread known to it. */
+    uint64_t threads = count > alone ? (uint64_t)omp_get_max_threads() : 1;
+    if (threads < 2) {
         body(user, 0, count);
         return;
     }

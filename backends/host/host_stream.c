@@ -128,6 +128,20 @@ ddisp_status host__stream_submit(host_stream *stream, host_operation *operation,
     return DDISP_STATUS_OK;
 }
 
+ddisp_status host__stream_run(host_device *device, host_stream *stream, host_operation *operation)
+{
+    uint64_t ticket;
+    if (stream->is_inline) {
+        operation->run(device, operation);
+        return DDISP_STATUS_OK;
+    }
+    ddisp_status status = host__stream_submit(stream, operation, &ticket);
+    if (status != DDISP_STATUS_OK) {
+        backend_release(device->services, operation);
+    }
+    return status;
+}
+
 bool host__stream_defer(host_stream *stream, host_operation *operation)
 {
     (void)pthread_mutex_lock(&stream->lock);
