@@ -209,8 +209,8 @@ ddisp_status ddisp_device_get_info(ddisp_device *device, ddisp_device_info *out_
     ddisp_status status = check_handle(device, "device");
     if (status != DDISP_STATUS_OK)
         return status;
-    return ddisp__struct_write("out_info", out_info, sizeof *out_info, sizeof *out_info,
-                               &device->info);
+    return ddisp__struct_write("out_info", out_info, offsetof(ddisp_device_info, driver_id),
+                               sizeof *out_info, &device->info);
 }
 
 ddisp_status ddisp_device_get_statistics(ddisp_device *device,

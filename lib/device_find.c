@@ -101,8 +101,8 @@ ddisp_status ddisp_device_describe(ddisp_context *context, uint32_t index,
     if (index >= count)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "index is %u, but there are %u devices",
                            index, count);
-    return ddisp__struct_write("out_info", out_info, sizeof *out_info, sizeof *out_info,
-                               &found.info);
+    return ddisp__struct_write("out_info", out_info, offsetof(ddisp_device_info, driver_id),
+                               sizeof *out_info, &found.info);
 }
 
 /* ---- specs */

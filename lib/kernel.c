@@ -8,20 +8,28 @@
 #include <stdio.h>
 #include <string.h>
 
-ddisp_status ddisp__kernel_read_item(const char *what, const void *items, uint32_t item_size,
-                                     uint32_t known_size, uint32_t index, void *out)
+ddisp_status ddisp__kernel_read_grown(const char *what, const void *items, uint32_t item_size,
+                                      uint32_t first_size, uint32_t known_size, uint32_t index,
+                                      void *out)
 {
-    if (item_size < known_size || item_size > 4096)
+    if (item_size < first_size || item_size > 4096)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                            "%s: element size is %u, expected %u to 4096", what, item_size,
-                           known_size);
+                           first_size);
     const unsigned char *item = (const unsigned char *)items + (size_t)index * item_size;
     for (uint32_t i = known_size; i < item_size; i++)
         if (item[i])
             return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                                "%s %u uses fields that this library does not know", what, index);
-    memcpy(out, item, known_size);
+    memset(out, 0, known_size);
+    memcpy(out, item, item_size < known_size ? item_size : known_size);
     return DDISP_STATUS_OK;
+}
+
+ddisp_status ddisp__kernel_read_item(const char *what, const void *items, uint32_t item_size,
+                                     uint32_t known_size, uint32_t index, void *out)
+{
+    return ddisp__kernel_read_grown(what, items, item_size, known_size, known_size, index, out);
 }
 
 static bool name_valid(const char *name)
@@ -105,28 +113,6 @@ static ddisp_status copy_params(ddisp_kernel *kernel, const ddisp_kernel_desc *d
     return DDISP_STATUS_OK;
 }
 
-/* Identity of the kernel in signatures: parameters without their names, and all codes in order. */
-static void hash_kernel(ddisp_kernel *kernel)
-{
-    uint64_t numbers[5 * DDISP_MAX_PARAMS + 1] = {kernel->param_count};
-    for (uint32_t i = 0; i < kernel->param_count; i++) {
-        const ddisp_param *p = &kernel->params[i];
-        uint64_t *n = &numbers[1 + 5 * i];
-        n[0] = p->kind;
-        n[1] = p->access;
-        n[2] = p->dtype;
-        n[3] = p->rank;
-        n[4] = p->flags;
-    }
-    ddisp__hash hash =
-        ddisp__hash_bytes(numbers, (1 + 5 * kernel->param_count) * sizeof numbers[0]);
-    for (uint32_t i = 0; i < kernel->code_count; i++) {
-        ddisp__hash both[2] = {hash, kernel->codes[i].hash};
-        hash = ddisp__hash_bytes(both, sizeof both);
-    }
-    kernel->hash = hash;
-}
-
 static void destroy(ddisp_kernel *kernel)
 {
     ddisp_context *context = kernel->context;
@@ -197,11 +183,12 @@ ddisp_status ddisp_kernel_create(ddisp_context *context, const ddisp_kernel_desc
         status = copy_params(kernel, &known);
     if (!status)
         status = ddisp__kernel_copy_codes(kernel, &known);
+    if (!status)
+        status = ddisp__kernel_hash(kernel, &kernel->hash);
     if (status) {
         destroy(kernel);
         return status;
     }
-    hash_kernel(kernel);
     *out_kernel = kernel;
     return DDISP_STATUS_OK;
 }
@@ -232,6 +219,7 @@ ddisp_status ddisp_kernel_get_statistics(ddisp_kernel *kernel,
     statistics.variants = statistics.variants_built = kernel->variants_built;
     pthread_mutex_unlock(&kernel->build_lock);
     statistics.signature_hits = atomic_load(&kernel->signature_hits);
-    return ddisp__struct_write("out_statistics", out_statistics, sizeof statistics,
-                               sizeof statistics, &statistics);
+    return ddisp__struct_write("out_statistics", out_statistics,
+                               offsetof(ddisp_kernel_statistics, artifacts_read), sizeof statistics,
+                               &statistics);
 }

@@ -9,22 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static ddisp__hash mix(ddisp__hash hash, const void *bytes, uint64_t size_bytes)
-{
-    ddisp__hash both[2] = {hash, ddisp__hash_bytes(bytes, size_bytes)};
-    return ddisp__hash_bytes(both, sizeof both);
-}
-
-static ddisp__hash mix_string(ddisp__hash hash, const char *text)
-{
-    return mix(hash, text, strlen(text));
-}
-
-static ddisp__hash mix_number(ddisp__hash hash, uint64_t number)
-{
-    return mix(hash, &number, sizeof number);
-}
-
 /* Copies a string; NULL becomes "". */
 static bool own_string(ddisp_context *context, const char *text, const char **out_copy)
 {
@@ -179,28 +163,48 @@ static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
     return DDISP_STATUS_OK;
 }
 
-/* Identity of a code: everything that can change what it computes. Function pointers count by their
- * id. */
-static void hash_code(const ddisp_kernel *kernel, ddisp__code *code)
+/* The files that a source includes: names, and bytes unless they are borrowed. */
+static ddisp_status copy_headers(ddisp_kernel *kernel, ddisp__code *code, const ddisp_code *from,
+                                 uint32_t index)
 {
-    const ddisp_code *desc = &code->desc;
-    ddisp__hash hash = {0, 0};
-    hash = mix_string(hash, desc->backend);
-    hash = mix_string(hash, desc->format);
-    hash = mix_string(hash, desc->options);
-    hash = mix(hash, desc->bytes, desc->size_bytes);
-    hash = mix_number(hash, desc->flags & ~DDISP_CODE_BORROWED);
-    hash = mix(hash, code->params, kernel->param_count * sizeof code->params[0]);
-    for (uint32_t i = 0; i < desc->entry_count; i++) {
-        const ddisp_entry *entry = &desc->entries[i];
-        uint64_t numbers[] = {entry->mode,          entry->group_size[0], entry->group_size[1],
-                              entry->group_size[2], entry->function_id,   entry->mask,
-                              entry->flags,         entry->shared_bytes};
-        hash = mix_string(hash, entry->name);
-        hash = mix(hash, numbers, sizeof numbers);
-        hash = mix(hash, entry->native, entry->native_count * sizeof *entry->native);
+    ddisp_context *context = kernel->context;
+    if (!from->header_count)
+        return DDISP_STATUS_OK;
+    if (!from->headers)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                           "codes[%u].headers is NULL, header_count is %u", index,
+                           from->header_count);
+    ddisp_header *headers = ddisp__allocate(context, from->header_count * sizeof *headers);
+    if (!headers)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for headers");
+    code->desc.headers = headers;
+    code->desc.header_size = (uint32_t)sizeof *headers;
+    for (uint32_t i = 0; i < from->header_count; i++) {
+        ddisp_header header;
+        char where[64];
+        (void)snprintf(where, sizeof where, "codes[%u].headers", index);
+        ddisp_status status = ddisp__kernel_read_item(where, from->headers, from->header_size,
+                                                      sizeof header, i, &header);
+        if (status)
+            return status;
+        if (!header.name || !header.name[0])
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s[%u] has no name", where, i);
+        if (!header.bytes && header.size_bytes)
+            return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                               "%s[%u] ('%s'): bytes is NULL, size_bytes is %llu", where, i,
+                               header.name, (unsigned long long)header.size_bytes);
+        headers[i] = header;
+        headers[i].bytes = NULL;
+        code->desc.header_count = i + 1;
+        bool named = own_string(context, header.name, &headers[i].name);
+        headers[i].bytes = code->desc.flags & DDISP_CODE_BORROWED
+                               ? header.bytes
+                               : ddisp__duplicate(context, header.bytes, header.size_bytes);
+        if (!named || (!headers[i].bytes && header.bytes))
+            return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for header '%s'",
+                               header.name);
     }
-    code->hash = hash;
+    return DDISP_STATUS_OK;
 }
 
 static ddisp_status inspect(ddisp_kernel *kernel, ddisp__code *code, uint32_t index)
@@ -260,10 +264,11 @@ static ddisp_status copy_code(ddisp_kernel *kernel, const ddisp_code *from, uint
     ddisp_status status = copy_entries(kernel, code, from, index);
     if (!status)
         status = copy_code_params(kernel, code, from, index);
-    if (status)
-        return status;
-    hash_code(kernel, code);
-    return inspect(kernel, code, index);
+    if (!status)
+        status = copy_headers(kernel, code, from, index);
+    if (!status)
+        status = ddisp__code_hash(kernel, code, &code->hash);
+    return status ? status : inspect(kernel, code, index);
 }
 
 ddisp_status ddisp__kernel_copy_codes(ddisp_kernel *kernel, const ddisp_kernel_desc *desc)
@@ -275,7 +280,8 @@ ddisp_status ddisp__kernel_copy_codes(ddisp_kernel *kernel, const ddisp_kernel_d
     for (uint32_t i = 0; i < desc->code_count; i++) {
         ddisp_code from;
         ddisp_status status =
-            ddisp__kernel_read_item("codes", desc->codes, desc->code_size, sizeof from, i, &from);
+            ddisp__kernel_read_grown("codes", desc->codes, desc->code_size,
+                                     offsetof(ddisp_code, headers), sizeof from, i, &from);
         if (!status)
             status = copy_code(kernel, &from, i);
         if (status)
@@ -294,6 +300,12 @@ void ddisp__kernel_release_codes(ddisp_kernel *kernel)
             ddisp__release_const(context, desc->entries[k].native);
         }
         ddisp__release_const(context, desc->entries);
+        for (uint32_t k = 0; k < desc->header_count; k++) {
+            ddisp__release_const(context, desc->headers[k].name);
+            if (!(desc->flags & DDISP_CODE_BORROWED))
+                ddisp__release_const(context, desc->headers[k].bytes);
+        }
+        ddisp__release_const(context, desc->headers);
         if (!(desc->flags & DDISP_CODE_BORROWED))
             ddisp__release_const(context, desc->bytes);
         ddisp__release_const(context, desc->backend);

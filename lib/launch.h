@@ -107,8 +107,22 @@ ddisp_status ddisp__launch_fail(const ddisp__launch *launch, uint32_t argument, 
 /** One element of a growable array: at least known_size bytes each, an unknown tail of zeros. */
 ddisp_status ddisp__kernel_read_item(const char *what, const void *items, uint32_t item_size,
                                      uint32_t known_size, uint32_t index, void *out);
+/** The same for a struct that grew: its first version had first_size bytes. */
+ddisp_status ddisp__kernel_read_grown(const char *what, const void *items, uint32_t item_size,
+                                      uint32_t first_size, uint32_t known_size, uint32_t index,
+                                      void *out);
 ddisp_status ddisp__kernel_copy_codes(ddisp_kernel *kernel, const ddisp_kernel_desc *desc);
 void ddisp__kernel_release_codes(ddisp_kernel *kernel);
+
+/* code_bytes.c */
+struct ddisp__bytes;
+/** Canonical bytes of a code. whole: with the content of source and headers, else by hash. */
+void ddisp__code_bytes(const ddisp_kernel *kernel, const ddisp__code *code, bool whole,
+                       struct ddisp__bytes *out);
+ddisp_status ddisp__code_hash(const ddisp_kernel *kernel, const ddisp__code *code,
+                              ddisp__hash *out_hash);
+/** Parameters without their names, and all codes in order. */
+ddisp_status ddisp__kernel_hash(const ddisp_kernel *kernel, ddisp__hash *out_hash);
 
 /* arguments.c */
 ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *args);

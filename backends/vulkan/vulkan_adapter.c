@@ -223,5 +223,6 @@ ddisp_status vulkan__device_describe(void *instance_handle, uint32_t index, ddis
     info->vendor_id = properties->vendorID;
     info->device_id = properties->deviceID;
     info->features = adapter->features;
+    info->driver_id = (uint32_t)adapter->properties12.driverID;
     return DDISP_STATUS_OK;
 }

@@ -132,6 +132,9 @@ typedef struct ddisp_device_info {
     uint32_t device_id;        /**< PCI device, 0 for none */
     uint64_t features;         /**< bits private to the backend that change which code fits; part of
                                   signatures */
+    uint32_t driver_id; /**< which driver serves it (VkDriverId), 0 where there is but one; part of
+                           signatures */
+    uint32_t reserved;  /**< zero */
 } ddisp_device_info;
 
 /** Number of devices of all usable backends, highest rank first. Returns OK or INVALID_ARGUMENT. */

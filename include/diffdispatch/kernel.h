@@ -204,12 +204,25 @@ typedef struct ddisp_entry {
 
 /** Add slots may be null: the code tests each gradient address before it touches it. */
 #define DDISP_CODE_NULL_SAFE UINT64_C(1)
-/** Bytes stay valid as long as the kernel lives, so they are not copied. */
+/** Bytes, also of headers, stay valid as long as the kernel lives, so they are not copied. */
 #define DDISP_CODE_BORROWED UINT64_C(2)
 /** The code takes every layout in every parameter, data and gradients. */
 #define DDISP_CODE_ANY_LAYOUT UINT64_C(4)
 /** Lanes that add to one address are summed first, so that contended adds stay fast. */
 #define DDISP_CODE_PRE_REDUCES UINT64_C(8)
+
+/** A file that source code includes, given as bytes: it is part of the code's identity. */
+typedef struct ddisp_header {
+    const char *name; /**< as the source includes it */
+    const void *bytes;
+    uint64_t size_bytes;
+} ddisp_header;
+
+/** Initializer of a ddisp_header. */
+#define DDISP_HEADER(name, bytes, size_bytes)                                                      \
+    {                                                                                              \
+        (name), (bytes), (size_bytes)                                                              \
+    }
 
 /** Machine code or source for one backend. */
 typedef struct ddisp_code {
@@ -223,8 +236,13 @@ typedef struct ddisp_code {
     const ddisp_code_param *params; /**< what differs from the defaults; NULL: nothing */
     uint32_t param_count;
     uint32_t param_size; /**< sizeof(ddisp_code_param) */
-    const char *options; /**< compiler options of source formats; NULL: none */
-    uint64_t flags;      /**< DDISP_CODE_... */
+    /** compiler options of source formats; NULL: none. With a path to include from (-I), what is
+     * compiled depends on files that the library does not see: it is not kept on disk. */
+    const char *options;
+    uint64_t flags;              /**< DDISP_CODE_... */
+    const ddisp_header *headers; /**< what source formats include; NULL: nothing */
+    uint32_t header_count;
+    uint32_t header_size; /**< sizeof(ddisp_header) */
 } ddisp_code;
 
 /** Initializer of a ddisp_code. entries must be an array, not a pointer. */
@@ -232,7 +250,7 @@ typedef struct ddisp_code {
     {                                                                                              \
         (backend), (format), (bytes), (size_bytes), (entries),                                     \
             (uint32_t)(sizeof(entries) / sizeof((entries)[0])), (uint32_t)sizeof((entries)[0]),    \
-            NULL, 0, 0, NULL, (flags)                                                              \
+            NULL, 0, 0, NULL, (flags), NULL, 0, 0                                                  \
     }
 
 /** How a kernel is made. */
@@ -272,6 +290,9 @@ typedef struct ddisp_kernel_statistics {
     uint64_t signature_hits; /**< launches whose signature was known */
     /** entries with an equal hash and other bytes that were told apart */
     uint64_t hash_collisions;
+    uint64_t artifacts_read;     /**< compiled code taken from the kernel cache on disk */
+    uint64_t artifacts_made;     /**< code compiled because the kernel cache had none */
+    uint64_t artifacts_repaired; /**< of these: in place of an entry that could not be used */
 } ddisp_kernel_statistics;
 
 /** Reads the counters. Returns OK or INVALID_ARGUMENT. */

@@ -150,6 +150,8 @@ enum {
     DDISP_VARIANT_ORIGIN_NONE = 0,
     DDISP_VARIANT_ORIGIN_HIT = 1,   /**< it existed */
     DDISP_VARIANT_ORIGIN_BUILT = 2, /**< it was built for this launch */
+    DDISP_VARIANT_ORIGIN_LOADED =
+        3, /**< it was loaded for this launch from the kernel cache on disk */
 };
 
 /** Summary of a launch. */

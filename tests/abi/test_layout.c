@@ -73,8 +73,10 @@ static const row ddisp_device_info_rows[] = {
     ROW(ddisp_device_info, vendor_id, 680, 4),
     ROW(ddisp_device_info, device_id, 684, 4),
     ROW(ddisp_device_info, features, 688, 8),
+    ROW(ddisp_device_info, driver_id, 696, 4),
+    ROW(ddisp_device_info, reserved, 700, 4),
 };
-LAYOUT(ddisp_device_info, 696);
+LAYOUT(ddisp_device_info, 704);
 
 static const row ddisp_device_statistics_rows[] = {
     ROW(ddisp_device_statistics, size, 0, 4),
@@ -156,8 +158,17 @@ static const row ddisp_code_rows[] = {
     ROW(ddisp_code, entry_size, 44, 4),  ROW(ddisp_code, params, 48, 8),
     ROW(ddisp_code, param_count, 56, 4), ROW(ddisp_code, param_size, 60, 4),
     ROW(ddisp_code, options, 64, 8),     ROW(ddisp_code, flags, 72, 8),
+    ROW(ddisp_code, headers, 80, 8),     ROW(ddisp_code, header_count, 88, 4),
+    ROW(ddisp_code, header_size, 92, 4),
 };
-LAYOUT(ddisp_code, 80);
+LAYOUT(ddisp_code, 96);
+
+static const row ddisp_header_rows[] = {
+    ROW(ddisp_header, name, 0, 8),
+    ROW(ddisp_header, bytes, 8, 8),
+    ROW(ddisp_header, size_bytes, 16, 8),
+};
+LAYOUT(ddisp_header, 24);
 
 static const row ddisp_kernel_desc_rows[] = {
     ROW(ddisp_kernel_desc, size, 0, 4),        ROW(ddisp_kernel_desc, variant_budget, 4, 4),
@@ -177,8 +188,11 @@ static const row ddisp_kernel_statistics_rows[] = {
     ROW(ddisp_kernel_statistics, variants_built, 24, 8),
     ROW(ddisp_kernel_statistics, signature_hits, 32, 8),
     ROW(ddisp_kernel_statistics, hash_collisions, 40, 8),
+    ROW(ddisp_kernel_statistics, artifacts_read, 48, 8),
+    ROW(ddisp_kernel_statistics, artifacts_made, 56, 8),
+    ROW(ddisp_kernel_statistics, artifacts_repaired, 64, 8),
 };
-LAYOUT(ddisp_kernel_statistics, 48);
+LAYOUT(ddisp_kernel_statistics, 72);
 
 static const row ddisp_arg_rows[] = {
     ROW(ddisp_arg, tensor, 0, 8),    ROW(ddisp_arg, view, 8, 8),
@@ -243,6 +257,7 @@ int main(void)
         TEST(ddisp_native_arg),
         TEST(ddisp_entry),
         TEST(ddisp_code),
+        TEST(ddisp_header),
         TEST(ddisp_kernel_desc),
         TEST(ddisp_kernel_statistics),
         TEST(ddisp_arg),

@@ -13,6 +13,7 @@
 struct subject {
     const char *name;
     uint32_t size;
+    uint32_t first_size;                   /* in the first version */
     void (*fill)(cts *t, void *structure); /* NULL: nothing but size */
     ddisp_status (*call)(cts *t, void *structure);
 };
@@ -40,7 +41,7 @@ static void drop(void *map, size_t size)
 static ddisp_status call_with(cts *t, const struct subject *s, uint32_t size, unsigned char last)
 {
     void *map;
-    uint32_t memory = size < s->size ? s->size : size;
+    uint32_t memory = size < s->first_size ? s->size : size;
     unsigned char *structure = at_edge(memory, &map);
     memset(structure, 0, memory);
     if (s->fill)
@@ -69,7 +70,8 @@ static void check(cts *t, const struct subject *s)
                  {4096, 0, DDISP_STATUS_OK},
                  {s->size + 8, 1, bad},
                  {4096, 1, bad},
-                 {s->size - 4, 0, bad},
+                 {s->first_size, 0, DDISP_STATUS_OK},
+                 {s->first_size - 4, 0, bad},
                  {0, 0, bad},
                  {4, 0, bad},
                  {4097, 0, bad},
@@ -244,23 +246,24 @@ static ddisp_status report_slot_call(cts *t, void *structure)
     return ddisp_report_get_slot(report, 0, structure);
 }
 
-#define SUBJECT(type, fill, call)                                                                  \
+#define SUBJECT_GROWN(type, first_size, fill, call)                                                \
     {                                                                                              \
-#type, (uint32_t)sizeof(type), fill, call                                                  \
+#type, (uint32_t)sizeof(type), (uint32_t)(first_size), fill, call                          \
     }
+#define SUBJECT(type, fill, call) SUBJECT_GROWN(type, sizeof(type), fill, call)
 static const struct subject subjects[] = {
     SUBJECT(ddisp_error, NULL, error_call),
     SUBJECT(ddisp_error, NULL, options_error_call),
     SUBJECT(ddisp_context_desc, context_fill, context_call),
     SUBJECT(ddisp_allocator, allocator_fill, allocator_call),
     SUBJECT(ddisp_backend_info, NULL, backend_info_call),
-    SUBJECT(ddisp_device_info, NULL, describe_call),
-    SUBJECT(ddisp_device_info, NULL, device_info_call),
+    SUBJECT_GROWN(ddisp_device_info, 696, NULL, describe_call),
+    SUBJECT_GROWN(ddisp_device_info, 696, NULL, device_info_call),
     SUBJECT(ddisp_device_statistics, NULL, statistics_call),
     SUBJECT(ddisp_tensor_info, NULL, tensor_info_call),
     SUBJECT(ddisp_tensor_view, NULL, view_call),
     SUBJECT(ddisp_kernel_desc, kernel_fill, kernel_call),
-    SUBJECT(ddisp_kernel_statistics, NULL, kernel_statistics_call),
+    SUBJECT_GROWN(ddisp_kernel_statistics, 48, NULL, kernel_statistics_call),
     SUBJECT(ddisp_launch_options, NULL, options_call),
     SUBJECT(ddisp_report_info, NULL, report_info_call),
     SUBJECT(ddisp_report_slot, NULL, report_slot_call),
@@ -273,7 +276,8 @@ static void case_51_struct_sizes(cts *t)
     assert_int_equal(allocations, 0); /* everything of the contexts was given back */
 }
 
-/* Arrays come as pointer, count and element size: a newer caller's elements are longer. */
+/* Arrays come as pointer, count and element size: a newer caller's elements are longer, an older
+ * one's shorter. */
 static void case_51_element_sizes(cts *t)
 {
     struct {
@@ -295,6 +299,18 @@ static void case_51_element_sizes(cts *t)
     desc.codes = &codes[0].known;
     desc.code_size = (uint32_t)sizeof codes[0];
     CTS_OK(kernel_call(t, &desc));
+    ddisp_code old[2]; /* 80 bytes each, as before they had headers */
+    const uint32_t old_size = 80;
+    memset(old, 0xFF, sizeof old);
+    for (uint32_t i = 0; i < 2 && i < cts_square.code_count; i++)
+        memcpy((unsigned char *)old + i * old_size, &cts_square.codes[i], old_size);
+    desc.codes = old;
+    desc.code_size = old_size;
+    desc.code_count = cts_square.code_count < 2 ? cts_square.code_count : 2;
+    CTS_OK(kernel_call(t, &desc));
+    desc.codes = &codes[0].known;
+    desc.code_size = (uint32_t)sizeof codes[0];
+    desc.code_count = cts_square.code_count;
     params[1].tail = 1;
     CTS_FAILS(kernel_call(t, &desc), DDISP_STATUS_INVALID_ARGUMENT, "params 1");
     params[1].tail = 0;

@@ -86,7 +86,7 @@ static inline float scalar_f32(const ddisp_block *block, uint32_t s)
     {                                                                                              \
         (backend), (format), (bytes), (size_bytes), (entries), CTS_COUNT(entries),                 \
             (uint32_t)sizeof(ddisp_entry), (code_params), (code_param_count),                      \
-            (uint32_t)sizeof(ddisp_code_param), NULL, (flags)                                      \
+            (uint32_t)sizeof(ddisp_code_param), NULL, (flags), NULL, 0, 0                          \
     }
 
 #if CTS_HAVE_SPIRV
