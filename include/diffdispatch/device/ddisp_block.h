@@ -10,7 +10,14 @@
 #ifndef DIFFDISPATCH_DEVICE_DDISP_BLOCK_H
 #define DIFFDISPATCH_DEVICE_DDISP_BLOCK_H
 
+#if !defined(__CUDACC_RTC__) || defined(DDISP_HAVE_STDINT)
 #include <stdint.h>
+#else /* NVRTC comes without <stdint.h>; these are the types that its libcu++ declares */
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#endif
 
 /** Version of the layout below. */
 #define DDISP_BLOCK_ABI 1
@@ -18,6 +25,11 @@
 /** flags of a ddisp_device_tensor */
 #define DDISP_DEVICE_TENSOR_REQUIRES_GRAD 1u /* grad_add is a gradient that counts */
 #define DDISP_DEVICE_TENSOR_HAS_UPSTREAM  2u /* grad_read is an upstream gradient */
+/* grad_add is an array of 64-bit integers (deterministic mode): a gradient v is added to the one
+ * that add_stride indexes as round(v * scale), to even. f64 gradients take two integers per
+ * element, floor(v * scale) and round((v * scale - floor(v * scale)) * 2^30). Where v is not
+ * finite, bit 0 of the 32 bits at sticky is set instead; where |v * scale| >= 2^62, bit 1. */
+#define DDISP_DEVICE_TENSOR_SHADOW 4u
 
 /** Head of the block: 32 bytes. */
 typedef struct ddisp_block {
