@@ -84,8 +84,8 @@ static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter, 
         result = vkEnumerateDeviceExtensionProperties(adapter->handle, NULL, &count, list);
     if (!list || (result != VK_SUCCESS && result != VK_INCOMPLETE)) {
         backend_release(services, list);
-        (void)snprintf(reason, capacity, "%s: its extensions cannot be listed: %s (%d)", name,
-                       list ? vulkan__result_name(result) : "no host memory", (int)result);
+        (void)snprintf(reason, capacity, "%s: vkEnumerateDeviceExtensionProperties gave %s (%d)",
+                       name, list ? vulkan__result_name(result) : "no host memory", (int)result);
         return false;
     }
     adapter->extensions = vulkan__features_extensions(list, count);
@@ -196,6 +196,8 @@ ddisp_status vulkan__device_describe(void *instance_handle, uint32_t index, ddis
     info->flags = 0;
     if (properties->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
         info->flags |= DDISP_DEVICE_FLAG_SOFTWARE;
+    if (strncmp(properties->deviceName, "fake", 4) == 0)
+        info->flags |= DDISP_DEVICE_FLAG_FAKE;
     if (adapter->features & VULKAN__BIT(NULL_DESCRIPTOR))
         info->flags |= DDISP_DEVICE_FLAG_NULL_DESCRIPTOR;
     info->memory_bytes = adapter->memory_bytes;

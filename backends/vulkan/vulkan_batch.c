@@ -73,7 +73,8 @@ ddisp_status vulkan__batch_open(vulkan__device *device, vulkan__stream *stream)
     if (status != DDISP_STATUS_OK || stream->open)
         return status;
     vulkan__batch_recycle(device, stream);
-    if (!stream->idle)
+    status = vulkan__alive(device); /* that may have found it lost */
+    if (status == DDISP_STATUS_OK && !stream->idle)
         status = make_batch(device, stream);
     if (status != DDISP_STATUS_OK)
         return status;
@@ -132,6 +133,10 @@ static ddisp_status end(vulkan__device *device, vulkan__stream *stream, vulkan__
         batch->ended = true;
         return DDISP_STATUS_OK;
     }
+    /* No ticket can be had of this stream any more, so what was submitted must be done. */
+    if (result != VK_ERROR_DEVICE_LOST)
+        (void)vulkan__stream_synchronize(device, stream, atomic_load(&stream->submitted),
+                                         UINT64_MAX);
     ddisp_status status = vulkan__check(device, result, "vkEndCommandBuffer");
     stream->failed = status;
     stream->open = NULL;

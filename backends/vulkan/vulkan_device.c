@@ -156,20 +156,36 @@ ddisp_status vulkan__device_open(void *instance_handle, uint32_t index, void **o
     return DDISP_STATUS_OK;
 }
 
+/** Waiting may fail for want of host memory; then it is tried once more. */
+static void wait_idle(vulkan__device *device)
+{
+    for (int attempt = 0; attempt < 2 && !atomic_load(&device->lost); attempt++) {
+        VkResult result = device->table.vkDeviceWaitIdle(device->handle);
+        if (result == VK_ERROR_DEVICE_LOST)
+            atomic_store(&device->lost, true);
+        if (result == VK_SUCCESS)
+            return;
+    }
+}
+
+static void dispose_streams(vulkan__device *device, vulkan__stream *streams)
+{
+    while (streams) {
+        vulkan__stream *stream = streams;
+        streams = stream->next;
+        vulkan__stream_dispose(device, stream);
+    }
+}
+
 void vulkan__device_close(void *device_handle)
 {
     vulkan__device *device = device_handle;
     if (device->handle) {
-        if (!atomic_load(&device->lost) &&
-            device->table.vkDeviceWaitIdle(device->handle) == VK_ERROR_DEVICE_LOST)
-            atomic_store(&device->lost, true);
+        wait_idle(device);
         for (vulkan__stream *stream = device->streams; stream; stream = stream->next)
             vulkan__batch_release_waits(stream);
-        while (device->streams) {
-            vulkan__stream *stream = device->streams;
-            device->streams = stream->next;
-            vulkan__stream_dispose(device, stream);
-        }
+        dispose_streams(device, device->streams);
+        dispose_streams(device, device->retired);
         vulkan__pool_close(device);
         if (device->block_layout)
             device->table.vkDestroyPipelineLayout(device->handle, device->block_layout, NULL);

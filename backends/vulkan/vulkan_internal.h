@@ -138,6 +138,7 @@ struct vulkan__device {
     uint32_t block_count;
     uint32_t block_capacity;
     vulkan__stream *streams; /* all, destroyed ones too until their work is done */
+    vulkan__stream *retired; /* for new streams to be made of */
 };
 
 ddisp_status vulkan__device_open(void *instance, uint32_t index, void **out_device);
@@ -282,7 +283,9 @@ struct vulkan__stream {
 
 ddisp_status vulkan__stream_create(void *device, uint64_t flags, void **out_stream);
 void vulkan__stream_destroy(void *device, void *stream);
-/** Destroys the driver's objects; nothing uses them. */
+/** Keeps a stream that was destroyed and is done for another one. device->lock is held. */
+void vulkan__stream_retire(vulkan__device *device, vulkan__stream *stream);
+/** Destroys the driver's objects; the device is idle. */
 void vulkan__stream_dispose(vulkan__device *device, vulkan__stream *stream);
 ddisp_status vulkan__stream_flush(void *device, void *stream);
 ddisp_status vulkan__stream_mark(void *device, void *stream, uint64_t *out_ticket);

@@ -119,9 +119,10 @@ static void reclaim(vulkan__device *device, vulkan__stream *stream)
     pthread_mutex_unlock(&device->lock);
 }
 
-/** Allocates a block for size_bytes from the driver: a shared one where it fits. */
-static VkResult grow(vulkan__device *device, uint64_t size_bytes, vulkan__buffer *out_buffer,
-                     bool *out_dedicated, const char **out_function)
+/** Allocates a block for size_bytes: a shared one where it fits. */
+static VkResult create_block(vulkan__device *device, uint64_t size_bytes,
+                             vulkan__buffer *out_buffer, bool *out_dedicated,
+                             const char **out_function)
 {
     uint64_t shared = SHARED_BLOCK_BYTES;
     if (shared > device->adapter->memory_bytes / 8)
@@ -137,6 +138,25 @@ static VkResult grow(vulkan__device *device, uint64_t size_bytes, vulkan__buffer
     /* The granule more makes room for a first segment that is aligned to it. */
     return vulkan__buffer_create(device, VULKAN__PURPOSE_DEVICE, size_bytes + VULKAN__GRANULE,
                                  out_buffer, out_function);
+}
+
+/** Takes a segment of a new block. */
+static VkResult grow(vulkan__device *device, uint64_t size_bytes, vulkan__segment **out_segment,
+                     const char **out_function)
+{
+    vulkan__buffer buffer;
+    bool dedicated = false;
+    VkResult result = create_block(device, size_bytes, &buffer, &dedicated, out_function);
+    if (result != VK_SUCCESS)
+        return result;
+    pthread_mutex_lock(&device->lock);
+    *out_segment = vulkan__pool_add(device, &buffer, dedicated, size_bytes);
+    pthread_mutex_unlock(&device->lock);
+    if (*out_segment)
+        return VK_SUCCESS;
+    vulkan__buffer_destroy(device, &buffer);
+    *out_function = "the host's allocator";
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 static ddisp_status out_of_memory(vulkan__device *device, uint64_t size_bytes, VkResult result,
@@ -167,31 +187,22 @@ ddisp_status vulkan__memory_allocate(void *device_handle, void *stream_handle, u
     uint64_t rounded = (size_bytes + VULKAN__GRANULE - 1) / VULKAN__GRANULE * VULKAN__GRANULE;
 
     vulkan__segment *segment = take(device, stream, rounded);
-    if (!segment) {
-        vulkan__buffer buffer;
-        bool dedicated = false;
+    status = vulkan__alive(device); /* looking for a free one may have found it lost */
+    if (!segment && status == DDISP_STATUS_OK) {
         const char *function = "";
-        VkResult result = grow(device, rounded, &buffer, &dedicated, &function);
+        VkResult result = grow(device, rounded, &segment, &function);
         if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY) {
             reclaim(device, stream);
             segment = take(device, stream, rounded);
-            if (!segment)
-                result = grow(device, rounded, &buffer, &dedicated, &function);
+            status = vulkan__alive(device);
+            if (!segment && status == DDISP_STATUS_OK)
+                result = grow(device, rounded, &segment, &function);
         }
-        if (!segment && result != VK_SUCCESS)
-            return out_of_memory(device, size_bytes, result, function);
-        if (!segment) {
-            pthread_mutex_lock(&device->lock);
-            segment = vulkan__pool_add(device, &buffer, dedicated, rounded);
-            pthread_mutex_unlock(&device->lock);
-            if (!segment) {
-                vulkan__buffer_destroy(device, &buffer);
-                return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
-                                    "no host memory to keep an allocation of %" PRIu64 " bytes",
-                                    size_bytes);
-            }
-        }
+        if (!segment && status == DDISP_STATUS_OK)
+            status = out_of_memory(device, size_bytes, result, function);
     }
+    if (!segment)
+        return status;
     const vulkan__buffer *buffer = &segment->block->buffer;
     out_memory->address = buffer->address + segment->offset;
     out_memory->size_bytes = size_bytes;

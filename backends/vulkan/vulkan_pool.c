@@ -201,7 +201,7 @@ void vulkan__pool_reap(vulkan__device *device)
             vulkan__batch_recycle(device, stream);
             if (atomic_load(&stream->holds) == 0) {
                 *link = stream->next;
-                vulkan__stream_dispose(device, stream);
+                vulkan__stream_retire(device, stream);
                 continue;
             }
         }

@@ -71,10 +71,10 @@ static ddisp_status find_room(vulkan__device *device, vulkan__stream *stream, vu
     if (chunk && chunk->buffer.size_bytes - chunk->used >= size_bytes)
         return DDISP_STATUS_OK;
     chunk = oldest(ring, size_bytes);
-    if (!chunk || (!vulkan__stream_passed(device, stream, chunk->ticket) &&
-                   ring->size_bytes + size_bytes <= ring_bytes(ring->purpose)))
+    bool passed = chunk && vulkan__stream_passed(device, stream, chunk->ticket);
+    if (!chunk || (!passed && ring->size_bytes + size_bytes <= ring_bytes(ring->purpose)))
         return add_chunk(device, ring, size_bytes);
-    if (!vulkan__stream_passed(device, stream, chunk->ticket)) {
+    if (!passed) {
         ddisp_status status = vulkan__batch_submit(device, stream);
         if (status == DDISP_STATUS_OK)
             status = vulkan__stream_synchronize(device, stream, chunk->ticket, UINT64_MAX);

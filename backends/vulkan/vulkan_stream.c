@@ -35,14 +35,8 @@ static ddisp_status create_objects(vulkan__device *device, vulkan__stream *strea
     return vulkan__check(device, result, "vkCreateCommandPool");
 }
 
-ddisp_status vulkan__stream_create(void *device_handle, uint64_t flags, void **out_stream)
+static ddisp_status make_stream(vulkan__device *device, vulkan__stream **out_stream)
 {
-    vulkan__device *device = device_handle;
-    (void)flags;
-    *out_stream = NULL;
-    ddisp_status status = vulkan__alive(device);
-    if (status != DDISP_STATUS_OK)
-        return status;
     vulkan__stream *stream = backend_allocate(device->services, sizeof *stream);
     if (!stream)
         return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
@@ -51,11 +45,52 @@ ddisp_status vulkan__stream_create(void *device_handle, uint64_t flags, void **o
     stream->arguments.purpose = VULKAN__PURPOSE_ARGUMENTS;
     stream->upload.purpose = VULKAN__PURPOSE_UPLOAD;
     stream->download.purpose = VULKAN__PURPOSE_DOWNLOAD;
-    status = create_objects(device, stream);
-    if (status != DDISP_STATUS_OK) {
+    ddisp_status status = create_objects(device, stream);
+    if (status != DDISP_STATUS_OK)
         vulkan__stream_dispose(device, stream);
+    else
+        *out_stream = stream;
+    return status;
+}
+
+/** Takes a retired stream. Its tickets go on from where they were. */
+static vulkan__stream *take_retired(vulkan__device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    vulkan__stream **link = &device->retired;
+    while (*link && (*link)->failed != DDISP_STATUS_OK)
+        link = &(*link)->next;
+    vulkan__stream *stream = *link;
+    if (stream)
+        *link = stream->next;
+    pthread_mutex_unlock(&device->lock);
+    return stream;
+}
+
+void vulkan__stream_retire(vulkan__device *device, vulkan__stream *stream)
+{
+    /* Not destroyed: Mesa's queue thread (22.3) still touches a timeline after its waiters woke. */
+    vulkan__ring_close(device, &stream->arguments);
+    vulkan__ring_close(device, &stream->upload);
+    vulkan__ring_close(device, &stream->download);
+    stream->next = device->retired;
+    device->retired = stream;
+}
+
+ddisp_status vulkan__stream_create(void *device_handle, uint64_t flags, void **out_stream)
+{
+    vulkan__device *device = device_handle;
+    (void)flags;
+    *out_stream = NULL;
+    ddisp_status status = vulkan__alive(device);
+    if (status != DDISP_STATUS_OK)
         return status;
-    }
+    vulkan__stream *stream = take_retired(device);
+    if (!stream)
+        status = make_stream(device, &stream);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    atomic_store(&stream->destroyed, false);
     pthread_mutex_lock(&device->lock);
     stream->next = device->streams;
     device->streams = stream;

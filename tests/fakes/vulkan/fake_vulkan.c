@@ -1,0 +1,504 @@
+/*
+ * fake_vulkan.c - the stand-in loader: it finds the real one, wraps the functions of fake_calls.h,
+ * counts, fails and hides. Functions that are not in the list are those of the real loader. One
+ * process, one state; calls of any thread.
+ */
+#include "fake_vulkan.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+
+#include "fake_calls.h"
+
+enum {
+#define NUMBER(name, change, parameters, arguments) NUMBER_##name,
+    FAKE_CALLS(NUMBER, NUMBER, NUMBER, NUMBER)
+#undef NUMBER
+        CALL_COUNT,
+    CALL_ANY = CALL_COUNT,
+};
+
+static const char *const names[CALL_COUNT] = {
+#define NAME(name, change, parameters, arguments) #name,
+    FAKE_CALLS(NAME, NAME, NAME, NAME)
+#undef NAME
+};
+
+/* The real functions. */
+static struct {
+    PFN_vkGetInstanceProcAddr get_instance;
+    PFN_vkGetDeviceProcAddr get_device;
+#define POINTER(name, change, parameters, arguments) PFN_##name name;
+    FAKE_CALLS(POINTER, POINTER, POINTER, POINTER)
+#undef POINTER
+} real;
+
+#define MOST_SEMAPHORES 256
+
+static struct {
+    pthread_mutex_t lock;
+    bool started;
+    uint64_t calls[CALL_COUNT];
+    uint64_t call_count;
+    uint64_t fail_in; /* counted down; 0: none */
+    int fail_call;
+    int fail_result;
+    const char *failed;
+    uint64_t lose_in;
+    const char *lost;
+    uint64_t calls_after_loss;
+    bool hold;
+    char hide[512];
+    int64_t live;
+    uint64_t early_waits;
+    VkDevice device;                         /* the last one made */
+    VkSemaphore semaphores[MOST_SEMAPHORES]; /* with the values that submissions signal */
+    uint64_t values[MOST_SEMAPHORES];
+    FILE *log;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- settings */
+
+static int find(const char *name)
+{
+    for (int i = 0; i < CALL_COUNT; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    abort(); /* a test that misspells a name must not pass */
+}
+
+static void read_environment(void)
+{
+    const char *fail = getenv("DDISP_FAKE_VULKAN_FAIL"), *lose = getenv("DDISP_FAKE_VULKAN_LOSE");
+    const char *hide = getenv("DDISP_FAKE_VULKAN_HIDE"), *log = getenv("DDISP_FAKE_VULKAN_LOG");
+    char function[64];
+    unsigned long long nth;
+    if (fail && sscanf(fail, "%63[^:]:%llu:%d", function, &nth, &fake.fail_result) == 3) {
+        fake.fail_call = strcmp(function, "any") == 0 ? CALL_ANY : find(function);
+        fake.fail_in = nth;
+    }
+    if (lose)
+        fake.lose_in = strtoull(lose, NULL, 10);
+    (void)snprintf(fake.hide, sizeof fake.hide, "%s", hide ? hide : "");
+    if (log && log[0] && !fake.log)
+        fake.log = fopen(log, "a");
+}
+
+static void lock(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (!fake.started)
+        read_environment();
+    fake.started = true;
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_vulkan_reset(void)
+{
+    lock();
+    memset(fake.calls, 0, sizeof fake.calls);
+    fake.call_count = 0;
+    fake.fail_in = 0;
+    fake.failed = NULL;
+    fake.lose_in = 0;
+    fake.lost = NULL;
+    fake.calls_after_loss = 0;
+    fake.hold = false;
+    fake.hide[0] = 0;
+    fake.early_waits = 0;
+    unlock();
+}
+
+static void fail_call(int call, uint64_t nth, int result)
+{
+    lock();
+    fake.fail_in = nth;
+    fake.fail_call = call;
+    fake.fail_result = result;
+    fake.failed = NULL;
+    unlock();
+}
+
+void fake_vulkan_fail_at(uint64_t nth, int result)
+{
+    fail_call(CALL_ANY, nth, result);
+}
+
+void fake_vulkan_fail(const char *function, uint64_t nth, int result)
+{
+    fail_call(find(function), nth, result);
+}
+
+void fake_vulkan_lose_at(uint64_t nth)
+{
+    lock();
+    fake.lose_in = nth;
+    fake.lost = NULL;
+    fake.calls_after_loss = 0;
+    unlock();
+}
+
+void fake_vulkan_hold(int hold)
+{
+    lock();
+    fake.hold = hold != 0;
+    unlock();
+}
+
+void fake_vulkan_hide(const char *hidden)
+{
+    lock();
+    (void)snprintf(fake.hide, sizeof fake.hide, "%s", hidden ? hidden : "");
+    unlock();
+}
+
+/* ---- findings */
+
+#define FINDING(type, name, expression)                                                            \
+    type name(void)                                                                                \
+    {                                                                                              \
+        lock();                                                                                    \
+        type value = (expression);                                                                 \
+        unlock();                                                                                  \
+        return value;                                                                              \
+    }
+FINDING(const char *, fake_vulkan_failed, fake.failed)
+FINDING(const char *, fake_vulkan_lost, fake.lost)
+FINDING(uint64_t, fake_vulkan_calls_after_loss, fake.calls_after_loss)
+FINDING(uint64_t, fake_vulkan_live, (uint64_t)fake.live)
+FINDING(uint64_t, fake_vulkan_early_waits, fake.early_waits)
+
+uint64_t fake_vulkan_calls(const char *function)
+{
+    lock();
+    uint64_t count = function ? fake.calls[find(function)] : fake.call_count;
+    unlock();
+    return count;
+}
+
+static bool hidden(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = fake.hide; (at = strstr(at, name)); at += length)
+        if ((at == fake.hide || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
+            return true;
+    return false;
+}
+
+/* ---- every call */
+
+/** Whether a call of a device can say that it is lost. */
+static bool can_lose(int call)
+{
+    return call != NUMBER_vkCreateInstance && call != NUMBER_vkEnumeratePhysicalDevices &&
+           call != NUMBER_vkEnumerateDeviceExtensionProperties && call != NUMBER_vkCreateDevice;
+}
+
+static void count(int call)
+{
+    fake.calls[call]++;
+    fake.call_count++;
+    if (fake.log) {
+        (void)fprintf(fake.log, "%s\n", names[call]);
+        (void)fflush(fake.log);
+    }
+}
+
+/** Counts a call that gives a result. True when it gives *out_result and does nothing. */
+static bool enter(int call, VkResult *out_result)
+{
+    bool stop = false, quiet = false;
+    lock();
+    count(call);
+    if (fake.lost && can_lose(call)) {
+        fake.calls_after_loss++;
+        *out_result = VK_ERROR_DEVICE_LOST;
+        stop = true;
+    } else if (fake.lose_in && can_lose(call) && --fake.lose_in == 0) {
+        fake.lost = names[call];
+        *out_result = VK_ERROR_DEVICE_LOST;
+        stop = quiet = true;
+    } else if (fake.fail_in && (fake.fail_call == CALL_ANY || fake.fail_call == call) &&
+               --fake.fail_in == 0) {
+        fake.failed = names[call];
+        *out_result = (VkResult)fake.fail_result;
+        stop = true;
+    }
+    VkDevice device = fake.device;
+    unlock();
+    /* The real device still works: let it end, so that what it uses can be destroyed. */
+    if (quiet && device)
+        (void)real.vkDeviceWaitIdle(device);
+    return stop;
+}
+
+static void enter_silent(int call, int change)
+{
+    lock();
+    count(call);
+    fake.live += change;
+    if (fake.lost && change == 0 && strncmp(names[call], "vkDestroy", 9) != 0 &&
+        strcmp(names[call], "vkFreeMemory") != 0)
+        fake.calls_after_loss++;
+    unlock();
+}
+
+static VkResult leave(VkResult result, int change)
+{
+    if (result < 0 || change == 0)
+        return result;
+    lock();
+    fake.live += change;
+    unlock();
+    return result;
+}
+
+#define WRAP_RESULT(name, change, parameters, arguments)                                           \
+    static VKAPI_ATTR VkResult VKAPI_CALL wrap_##name parameters                                   \
+    {                                                                                              \
+        VkResult result;                                                                           \
+        if (enter(NUMBER_##name, &result))                                                         \
+            return result;                                                                         \
+        return leave(real.name arguments, change);                                                 \
+    }
+#define WRAP_SILENT(name, change, parameters, arguments)                                           \
+    static VKAPI_ATTR void VKAPI_CALL wrap_##name parameters                                       \
+    {                                                                                              \
+        enter_silent(NUMBER_##name, change);                                                       \
+        real.name arguments;                                                                       \
+    }
+#define DECLARE_RESULT(name, change, parameters, arguments)                                        \
+    static VKAPI_ATTR VkResult VKAPI_CALL wrap_##name parameters;
+#define DECLARE_SILENT(name, change, parameters, arguments)                                        \
+    static VKAPI_ATTR void VKAPI_CALL wrap_##name parameters;
+FAKE_CALLS(WRAP_RESULT, DECLARE_RESULT, WRAP_SILENT, DECLARE_SILENT)
+
+/* ---- those with a body of their own */
+
+static void rename_device(char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE])
+{
+    char old[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
+    memcpy(old, name, sizeof old);
+    (void)snprintf(name, VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, "fake over %.200s", old);
+}
+
+static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties(
+    VkPhysicalDevice physical, VkPhysicalDeviceProperties *properties)
+{
+    enter_silent(NUMBER_vkGetPhysicalDeviceProperties, 0);
+    real.vkGetPhysicalDeviceProperties(physical, properties);
+    rename_device(properties->deviceName);
+}
+
+static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties2(
+    VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *properties)
+{
+    enter_silent(NUMBER_vkGetPhysicalDeviceProperties2, 0);
+    real.vkGetPhysicalDeviceProperties2(physical, properties);
+    rename_device(properties->properties.deviceName);
+}
+
+static VKAPI_ATTR void VKAPI_CALL
+wrap_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *features)
+{
+    enter_silent(NUMBER_vkGetPhysicalDeviceFeatures2, 0);
+    real.vkGetPhysicalDeviceFeatures2(physical, features);
+    lock();
+    if (hidden("shaderInt64"))
+        features->features.shaderInt64 = VK_FALSE;
+    for (VkBaseOutStructure *s = features->pNext; s; s = s->pNext) {
+        if (s->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES)
+            continue;
+        VkPhysicalDeviceVulkan12Features *v12 = (void *)s;
+        if (hidden("bufferDeviceAddress"))
+            v12->bufferDeviceAddress = VK_FALSE;
+        if (hidden("timelineSemaphore"))
+            v12->timelineSemaphore = VK_FALSE;
+    }
+    unlock();
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkEnumerateDeviceExtensionProperties(
+    VkPhysicalDevice physical, const char *layer, uint32_t *number, VkExtensionProperties *list)
+{
+    VkResult result;
+    if (enter(NUMBER_vkEnumerateDeviceExtensionProperties, &result))
+        return result;
+    result = real.vkEnumerateDeviceExtensionProperties(physical, layer, number, list);
+    if (!list)
+        return result;
+    lock();
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *number; i++)
+        if (!hidden(list[i].extensionName))
+            list[kept++] = list[i];
+    *number = kept;
+    unlock();
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkCreateDevice(VkPhysicalDevice physical,
+                                                          const VkDeviceCreateInfo *info,
+                                                          const VkAllocationCallbacks *callbacks,
+                                                          VkDevice *out)
+{
+    VkResult result;
+    if (enter(NUMBER_vkCreateDevice, &result))
+        return result;
+    result = real.vkCreateDevice(physical, info, callbacks, out);
+    if (result == VK_SUCCESS) {
+        lock();
+        fake.device = *out;
+        fake.lost = NULL;
+        unlock();
+    }
+    return leave(result, 1);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkGetSemaphoreCounterValue(VkDevice device,
+                                                                      VkSemaphore semaphore,
+                                                                      uint64_t *value)
+{
+    VkResult result;
+    if (enter(NUMBER_vkGetSemaphoreCounterValue, &result))
+        return result;
+    result = real.vkGetSemaphoreCounterValue(device, semaphore, value);
+    lock();
+    if (fake.hold)
+        *value = 0;
+    unlock();
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkWaitSemaphores(VkDevice device,
+                                                            const VkSemaphoreWaitInfo *info,
+                                                            uint64_t timeout)
+{
+    VkResult result;
+    if (enter(NUMBER_vkWaitSemaphores, &result))
+        return result;
+    lock();
+    bool hold = fake.hold && timeout != UINT64_MAX;
+    unlock();
+    return hold ? VK_TIMEOUT : real.vkWaitSemaphores(device, info, timeout);
+}
+
+/** Where the last value that a submission signals is kept. Locked. */
+static uint64_t *value_of(VkSemaphore semaphore)
+{
+    int unused = -1;
+    for (int slot = 0; slot < MOST_SEMAPHORES; slot++) {
+        if (fake.semaphores[slot] == semaphore)
+            return &fake.values[slot];
+        if (!fake.semaphores[slot] && unused < 0)
+            unused = slot;
+    }
+    if (unused < 0)
+        abort(); /* a test with more than the table holds must not pass by luck */
+    fake.semaphores[unused] = semaphore;
+    fake.values[unused] = 0;
+    return &fake.values[unused];
+}
+
+static VKAPI_ATTR void VKAPI_CALL wrap_vkDestroySemaphore(VkDevice device, VkSemaphore semaphore,
+                                                          const VkAllocationCallbacks *callbacks)
+{
+    enter_silent(NUMBER_vkDestroySemaphore, -(semaphore != VK_NULL_HANDLE));
+    lock();
+    for (int slot = 0; slot < MOST_SEMAPHORES; slot++)
+        if (semaphore && fake.semaphores[slot] == semaphore)
+            fake.semaphores[slot] = VK_NULL_HANDLE;
+    unlock();
+    real.vkDestroySemaphore(device, semaphore, callbacks);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkQueueSubmit(VkQueue queue, uint32_t number,
+                                                         const VkSubmitInfo *infos, VkFence fence)
+{
+    VkResult result;
+    if (enter(NUMBER_vkQueueSubmit, &result))
+        return result;
+    lock();
+    for (uint32_t i = 0; i < number; i++) {
+        const VkTimelineSemaphoreSubmitInfo *values = infos[i].pNext;
+        for (uint32_t k = 0; k < infos[i].waitSemaphoreCount; k++)
+            if (*value_of(infos[i].pWaitSemaphores[k]) < values->pWaitSemaphoreValues[k])
+                fake.early_waits++;
+        for (uint32_t k = 0; k < infos[i].signalSemaphoreCount; k++)
+            *value_of(infos[i].pSignalSemaphores[k]) = values->pSignalSemaphoreValues[k];
+    }
+    unlock();
+    return real.vkQueueSubmit(queue, number, infos, fence);
+}
+
+/* ---- finding functions */
+
+static void open_real(void)
+{
+    static const char *const usual[] = {
+        "/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib/aarch64-linux-gnu/libvulkan.so.1",
+        "/usr/lib64/libvulkan.so.1", "/usr/lib/libvulkan.so.1", "/usr/local/lib/libvulkan.so.1"};
+    const char *path = getenv("DDISP_FAKE_VULKAN_REAL");
+    void *library = path && path[0] ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (size_t i = 0; !library && i < sizeof usual / sizeof usual[0]; i++)
+        library = dlopen(usual[i], RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "vkGetInstanceProcAddr") : NULL;
+    memcpy(&real.get_instance, &symbol, sizeof symbol);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice device, const char *name);
+FAKE_VULKAN_API VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance,
+                                                                               const char *name);
+
+/** The wrapper of a function that is in the list, after the real one was noted; else the real one.
+ */
+static PFN_vkVoidFunction wrapped(const char *name, PFN_vkVoidFunction function)
+{
+    if (!function)
+        return NULL;
+#define LOOK(call, change, parameters, arguments)                                                  \
+    if (strcmp(name, #call) == 0) {                                                                \
+        real.call = (PFN_##call)function;                                                          \
+        return (PFN_vkVoidFunction)wrap_##call;                                                    \
+    }
+    FAKE_CALLS(LOOK, LOOK, LOOK, LOOK)
+#undef LOOK
+    return function;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice device, const char *name)
+{
+    lock();
+    PFN_vkVoidFunction function = wrapped(name, real.get_device(device, name));
+    unlock();
+    return function;
+}
+
+PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name)
+{
+    lock();
+    if (!real.get_instance)
+        open_real();
+    PFN_vkVoidFunction function = real.get_instance ? real.get_instance(instance, name) : NULL;
+    if (strcmp(name, "vkGetInstanceProcAddr") == 0) {
+        function = (PFN_vkVoidFunction)vkGetInstanceProcAddr;
+    } else if (function && strcmp(name, "vkGetDeviceProcAddr") == 0) {
+        real.get_device = (PFN_vkGetDeviceProcAddr)function;
+        function = (PFN_vkVoidFunction)get_device;
+    } else {
+        function = wrapped(name, function);
+    }
+    unlock();
+    return function;
+}
