@@ -44,7 +44,7 @@ extern const cts_test cts_mixture_tests[], cts_gradient_tests[], cts_upstream_te
     cts_order_tests[], cts_memory_tests[], cts_view_tests[], cts_signature_tests[],
     cts_report_tests[], cts_bad_object_tests[], cts_bad_kernel_tests[], cts_bad_launch_tests[],
     cts_alias_tests[], cts_struct_tests[], cts_thread_tests[], cts_stream_tests[], cts_case_tests[],
-    cts_code_tests[];
+    cts_code_tests[], cts_write_tests[];
 
 /** Ends the test as skipped, with a reason (printf). Only from the test function itself. */
 #define CTS_SKIP(t, ...)                                                                           \
@@ -119,11 +119,14 @@ void cts_no_gradient(ddisp_tensor *tensor, const char *what, const char *file, i
 /** Reads all elements as doubles into values. */
 void cts_read(ddisp_tensor *tensor, double *values, size_t count);
 
+/** Whether the device adds one tensor to another, which conversions of gradients need. */
+bool cts_accumulates(cts *t);
+
 /* ---- kernels, launches, reports */
 
 ddisp_kernel *cts_kernel(cts *t, const cts_source *source);
-/** A kernel whose codes have these DDISP_CODE_... flags, and one code param for each code (NULL:
- * none). */
+/** A kernel whose codes have these DDISP_CODE_... flags, and this code param (NULL: the source's).
+ */
 ddisp_kernel *cts_kernel_with(cts *t, const cts_source *source, uint64_t code_flags,
                               const ddisp_code_param *code_param);
 ddisp_report *cts_report(cts *t);

@@ -76,10 +76,15 @@ float upstream(uint p, uint64_t i)
     return F32(block.tensor[p].grad_read + uint64_t(read_offset(p, i) * 4)).v;
 }
 
+uint64_t gradient_address(uint p, uint64_t i)
+{
+    return block.tensor[p].grad_add + uint64_t(add_offset(p, i) * 4);
+}
+
 #if BACKWARD
 void add_grad(uint p, uint64_t i, float value)
 {
-    uint64_t address = block.tensor[p].grad_add + uint64_t(add_offset(p, i) * 4);
+    uint64_t address = gradient_address(p, i);
 #if CAS
     U32 cell = U32(address);
     uint seen = cell.v;

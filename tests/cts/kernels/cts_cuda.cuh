@@ -56,9 +56,14 @@ __device__ __forceinline__ T upstream(const ddisp_device_tensor &t, uint64_t i)
     return ((const T *)t.grad_read)[cts_offset(&t, t.read_stride, i)];
 }
 
+__device__ __forceinline__ float *gradient(const ddisp_device_tensor &t, uint64_t i)
+{
+    return (float *)t.grad_add + cts_offset(&t, t.add_stride, i);
+}
+
 __device__ __forceinline__ void add_grad(const ddisp_device_tensor &t, uint64_t i, float value)
 {
-    atomicAdd((float *)t.grad_add + cts_offset(&t, t.add_stride, i), value);
+    atomicAdd(gradient(t, i), value);
 }
 
 #endif

@@ -41,6 +41,9 @@ static inline int64_t offset(const ddisp_device_tensor *t, const int64_t *stride
 #define UPSTREAM(type, p, i)                                                                       \
     (((const type *)(uintptr_t)tensor(block, p)                                                    \
           ->grad_read)[offset(tensor(block, p), tensor(block, p)->read_stride, (i))])
+#define GRADIENT(type, p, i)                                                                       \
+    (((type *)(uintptr_t)tensor(block, p)                                                          \
+          ->grad_add)[offset(tensor(block, p), tensor(block, p)->add_stride, (i))])
 #define HAS_ADD(p) (tensor(block, p)->grad_add != 0)
 
 static inline void add_grad(const ddisp_block *block, uint32_t p, uint64_t i, float value)

@@ -42,4 +42,9 @@ extern const cts_source cts_half;
 extern const cts_source cts_pair;        /* switched, outputs too */
 extern const cts_source cts_pair_opaque; /* opaque */
 
+/** y = 2 x whose backward stores once into every element of the gradient. */
+extern const cts_source cts_once;
+/** y = 2 a + b whose backward adds without atomics. */
+extern const cts_source cts_plain;
+
 #endif
