@@ -15,7 +15,8 @@ check() {
     else
         tap_failed=$((tap_failed + 1))
         echo "not ok $tap_count - $name"
-        sed 's/^/# /' "$tap_output" | head -n 60
+        sed 's/^/# /' "$tap_output" | awk '{ line[NR] = $0 }
+            END { for (i = 1; i <= NR; i++) if (i <= 30 || i > NR - 30) print line[i]; else if (i == 31) print "# ..." }'
     fi
 }
 
