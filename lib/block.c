@@ -4,13 +4,28 @@
  * and the call to the backend. The block's layout is ABI:
  * include/diffdispatch/device/ddisp_block.h.
  */
-#include "launch.h"
+#include "capture.h"
 
 #include <diffdispatch/device/ddisp_block.h>
 
 #include <string.h>
 
 #define BLOCK_CAPACITY (sizeof(ddisp_block) + DDISP_MAX_PARAMS * sizeof(ddisp_device_tensor))
+
+/* What a layout is made from: a launch on its way, or one that was recorded. */
+typedef struct source {
+    const ddisp_kernel *kernel;
+    ddisp_mode mode;
+    uint32_t code;
+    uint64_t items;
+    const ddisp__operand *operands;
+} source;
+
+static source source_of(const ddisp__launch *launch)
+{
+    return (source){launch->kernel, launch->mode, launch->plan->code, launch->items,
+                    launch->operands};
+}
 
 /* ---- accesses ---- */
 
@@ -48,12 +63,12 @@ static bool has_address(const ddisp__slot *slot)
            slot->backing == DDISP_BACKING_ZERO || slot->backing == DDISP_BACKING_SINK;
 }
 
-static uint32_t list_accesses(const ddisp__launch *launch, ddisp_backend_access *accesses)
+static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses)
 {
     uint32_t count = 0;
-    bool forward = launch->mode == DDISP_MODE_FORWARD;
-    for (uint32_t i = 0; i < launch->count; i++) {
-        const ddisp__operand *operand = &launch->operands[i];
+    bool forward = from->mode == DDISP_MODE_FORWARD;
+    for (uint32_t i = 0; i < from->kernel->param_count; i++) {
+        const ddisp__operand *operand = &from->operands[i];
         if (operand->address)
             accesses[count++] = (ddisp_backend_access){
                 data_range(operand), forward && (operand->param->access & DDISP_ACCESS_OUT), 0};
@@ -68,17 +83,17 @@ static uint32_t list_accesses(const ddisp__launch *launch, ddisp_backend_access 
 
 /* ---- standard block ---- */
 
-static void write_tensor(const ddisp__launch *launch, uint32_t i, ddisp_device_tensor *out)
+static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *out)
 {
-    const ddisp__operand *operand = &launch->operands[i];
-    const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
+    const ddisp__operand *operand = &from->operands[i];
+    const ddisp__code *code = &from->kernel->codes[from->code];
     memset(out, 0, sizeof *out);
     out->data = operand->address;
     out->dtype = operand->dtype;
     out->rank = operand->layout.rank;
     memcpy(out->shape, operand->layout.shape, sizeof out->shape);
     memcpy(out->stride, operand->layout.strides, sizeof out->stride);
-    if (launch->mode != DDISP_MODE_BACKWARD)
+    if (from->mode != DDISP_MODE_BACKWARD)
         return;
     if (operand->param->flags & DDISP_PARAM_DIFFERENTIABLE)
         out->grad_dtype = ddisp__code_gradient_dtype(code, i, operand->dtype);
@@ -96,23 +111,23 @@ static void write_tensor(const ddisp__launch *launch, uint32_t i, ddisp_device_t
     }
 }
 
-static void write_block(const ddisp__launch *launch, unsigned char *bytes)
+static void write_block(const source *from, unsigned char *bytes)
 {
     ddisp_block head = {.abi = DDISP_BLOCK_ABI,
-                        .size_bytes = launch->kernel->block_size_bytes,
-                        .items = launch->items,
-                        .tensor_count = launch->kernel->tensor_count,
-                        .scalar_count = launch->kernel->scalar_count};
+                        .size_bytes = from->kernel->block_size_bytes,
+                        .items = from->items,
+                        .tensor_count = from->kernel->tensor_count,
+                        .scalar_count = from->kernel->scalar_count};
     memcpy(bytes, &head, sizeof head);
     unsigned char *tensors = bytes + sizeof head;
     unsigned char *scalars = tensors + head.tensor_count * sizeof(ddisp_device_tensor);
-    for (uint32_t i = 0; i < launch->count; i++) {
-        const ddisp__operand *operand = &launch->operands[i];
+    for (uint32_t i = 0; i < from->kernel->param_count; i++) {
+        const ddisp__operand *operand = &from->operands[i];
         if (operand->param->kind == DDISP_PARAM_KIND_SCALAR) {
             memcpy(scalars, &operand->scalar, sizeof operand->scalar);
             scalars += sizeof operand->scalar;
         } else {
-            write_tensor(launch, i, (ddisp_device_tensor *)(void *)tensors);
+            write_tensor(from, i, (ddisp_device_tensor *)(void *)tensors);
             tensors += sizeof(ddisp_device_tensor);
         }
     }
@@ -128,11 +143,11 @@ static void fill_address(ddisp_backend_native *native, const ddisp_backend_range
     native->size_bytes = 8;
 }
 
-static void fill_native(const ddisp__launch *launch, const ddisp_native_arg *arg,
+static void fill_native(const source *from, const ddisp_native_arg *arg,
                         ddisp_backend_native *native)
 {
     bool has_param = arg->source != DDISP_SOURCE_ITEMS && arg->source != DDISP_SOURCE_BLOCK;
-    const ddisp__operand *operand = has_param ? &launch->operands[arg->param] : NULL;
+    const ddisp__operand *operand = has_param ? &from->operands[arg->param] : NULL;
     ddisp_backend_range range = {0};
     *native =
         (ddisp_backend_native){.arg = arg, .size_bytes = arg->size_bytes ? arg->size_bytes : 8};
@@ -169,7 +184,7 @@ static void fill_native(const ddisp__launch *launch, const ddisp_native_arg *arg
         native->size_bytes = arg->size_bytes ? arg->size_bytes : ddisp_dtype_size(operand->dtype);
         break;
     default:
-        native->value = launch->items;
+        native->value = from->items;
         break;
     }
 }
@@ -178,7 +193,9 @@ static void fill_native(const ddisp__launch *launch, const ddisp_native_arg *arg
 
 static ddisp_status use_buffers(ddisp__launch *launch)
 {
-    ddisp_status status = ddisp__variant_use(launch->plan->variant, launch->stream);
+    ddisp_status status = DDISP_STATUS_OK;
+    if (!launch->stream->capture) /* a graph notes its variants at each replay */
+        status = ddisp__variant_use(launch->plan->variant, launch->stream);
     for (uint32_t i = 0; i < launch->count && !status; i++)
         if (launch->operands[i].buffer)
             status = ddisp__buffer_use(launch->operands[i].buffer, launch->stream);
@@ -192,6 +209,8 @@ static ddisp_status submit(ddisp__launch *launch, ddisp_backend_launch *request)
     ddisp_status status = device->table->launch(device->handle, launch->stream->handle, request);
     pthread_mutex_unlock(&launch->stream->lock);
     status = ddisp__device_result(device, status);
+    if (!status && launch->stream->capture)
+        return ddisp__capture_launch(launch->stream->capture, launch, request);
     if (!status)
         return DDISP_STATUS_OK;
     ddisp_error error = *ddisp__error();
@@ -220,9 +239,24 @@ ddisp_status ddisp__block_launch(ddisp__launch *launch)
         status = use_buffers(launch);
     if (status)
         return status;
-    write_block(launch, block);
+    source from = source_of(launch);
+    write_block(&from, block);
     for (uint32_t k = 0; k < entry->native_count; k++)
-        fill_native(launch, &entry->native[k], &natives[k]);
-    request.access_count = list_accesses(launch, accesses);
+        fill_native(&from, &entry->native[k], &natives[k]);
+    request.access_count = list_accesses(&from, accesses);
     return submit(launch, &request);
+}
+
+void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, uint64_t items,
+                        const ddisp__operand *operands, ddisp_backend_launch *request,
+                        unsigned char *block, ddisp_backend_native *natives,
+                        ddisp_backend_access *accesses)
+{
+    source from = {kernel, mode, code, items, operands};
+    write_block(&from, block);
+    for (uint32_t k = 0; k < request->native_count; k++) {
+        const ddisp_native_arg *arg = natives[k].arg;
+        fill_native(&from, arg, &natives[k]);
+    }
+    request->access_count = list_accesses(&from, accesses);
 }

@@ -7,6 +7,7 @@
  * come sizes and ranges, checked against the device and the buffer; nothing here knows what the
  * bytes mean.
  */
+#include "capture.h"
 #include "lower.h"
 
 /* From here on, streams whose work is done are dropped from a buffer's uses. */
@@ -82,11 +83,14 @@ ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
                                      ddisp__purpose purpose, ddisp_buffer **out_buffer)
 {
     ddisp_device *device = stream->device;
+    struct ddisp__capture *capture = stream->capture;
     ddisp_status status = ddisp__device_check(device, "device");
     if (status == DDISP_STATUS_OK)
         status = check_size(device, size_bytes);
     if (status != DDISP_STATUS_OK)
         return status;
+    if (capture) /* memory is not recorded: it is taken now and kept by the graph */
+        stream = device->stream;
     ddisp_buffer *buffer = new_buffer(device);
     if (!buffer)
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a buffer");
@@ -108,8 +112,13 @@ ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
     ddisp_stream_retain(stream);
     buffer->creation = stream;
     ddisp_device_retain(device);
-    *out_buffer = buffer;
-    return DDISP_STATUS_OK;
+    if (capture)
+        status = ddisp__capture_buffer(capture, buffer);
+    if (status == DDISP_STATUS_OK)
+        *out_buffer = buffer;
+    else
+        ddisp_buffer_release(buffer);
+    return status;
 }
 
 ddisp_status ddisp_buffer_create(ddisp_device *device, uint64_t size_bytes,
@@ -218,6 +227,8 @@ static ddisp_status add_use(ddisp_buffer *buffer, ddisp_stream *stream)
 ddisp_status ddisp__buffer_use(ddisp_buffer *buffer, ddisp_stream *stream)
 {
     ddisp_status status = ddisp__device_check(buffer->device, "device");
+    if (status == DDISP_STATUS_OK && stream->capture)
+        return ddisp__capture_buffer(stream->capture, buffer);
     if (status != DDISP_STATUS_OK || stream == buffer->creation || buffer->memory.size_bytes == 0)
         return status;
     (void)pthread_mutex_lock(&buffer->lock);
@@ -277,6 +288,8 @@ static ddisp_status prepare_copy(ddisp_buffer *buffer, uint64_t offset_bytes, co
                            (unsigned long long)offset_bytes, (unsigned long long)size_bytes,
                            (unsigned long long)whole);
     status = ddisp__stream_resolve(buffer->device, *stream, stream);
+    if (status == DDISP_STATUS_OK)
+        status = ddisp__capture_refuse(*stream, "a copy to or from the host");
     if (status != DDISP_STATUS_OK || size_bytes == 0)
         return status;
     *out_range = (ddisp_backend_range){.handle = buffer->memory.handle,

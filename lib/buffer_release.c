@@ -60,12 +60,19 @@ static void release_owned(ddisp_device *device, ddisp_buffer *buffer)
 {
     bool idle;
     ddisp_stream *creation = buffer->creation;
-    bool ordered = gather_uses(device, buffer, creation, false, &idle);
+    ddisp_stream *stream = creation;
+    if (creation->capture) { /* a free is not recorded: the device's own stream frees instead */
+        stream = device->stream;
+        uint64_t ticket;
+        if (ddisp__stream_mark(creation, &ticket) == DDISP_STATUS_OK)
+            (void)ddisp__stream_wait(stream, creation, ticket);
+    }
+    bool ordered = gather_uses(device, buffer, stream, false, &idle);
     if (buffer->memory.size_bytes != 0 && !ddisp__context_forked(device->context)) {
         if (ordered) {
-            (void)pthread_mutex_lock(&creation->lock);
-            device->table->memory_free(device->handle, creation->handle, &buffer->memory);
-            (void)pthread_mutex_unlock(&creation->lock);
+            (void)pthread_mutex_lock(&stream->lock);
+            device->table->memory_free(device->handle, stream->handle, &buffer->memory);
+            (void)pthread_mutex_unlock(&stream->lock);
         } else {
             /* Freed too early it could be written by work that still runs. */
             ddisp__context_log(device->context, DDISP_LOG_LEVEL_ERROR,

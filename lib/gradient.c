@@ -7,7 +7,7 @@
  * Backward takes the stored gradients of outputs, then adds to those of inputs; adding to an empty
  * one overwrites.
  */
-#include "launch.h"
+#include "capture.h"
 
 static const ddisp_code_param *code_param(const ddisp__launch *launch, uint32_t i)
 {
@@ -120,6 +120,8 @@ static ddisp_status prepare_sink(ddisp__launch *launch, uint32_t i)
         slot->reason = "larger than the device's sink";
         return ddisp__conversion_temporary(launch, i, slot, true, false);
     }
+    if (!status && launch->stream->capture)
+        status = ddisp__capture_sink(launch->stream->capture);
     slot->bytes = grown;
     slot->gradient.address = slot->sink.address;
     return status;

@@ -26,6 +26,7 @@ typedef struct ddisp__slot {
     bool exists;
     bool wanted; /* add: the operand requires a gradient. read: an upstream gradient is there */
     bool is_explicit;    /* an address from the caller: never stored, taken or made */
+    uint32_t alias;      /* add: 1 + index of the first add slot with the same memory, 0: none */
     ddisp_policy policy; /* of a frozen add slot */
     ddisp_backing backing;
     const char *reason; /* static text for the report */
@@ -166,6 +167,10 @@ ddisp_status ddisp__sink_use(ddisp_device *device, ddisp_stream *stream, uint64_
                              uint64_t flags, ddisp_backend_range *out_range,
                              uint64_t *out_grown_bytes);
 bool ddisp__sink_offered(const ddisp_device *device);
+/** Notes that stream uses the sink without asking for more of it. */
+ddisp_status ddisp__sink_note(ddisp_device *device, ddisp_stream *stream);
+/** Keeps the sink from being trimmed, or lets it go. */
+void ddisp__sink_hold(ddisp_device *device, bool hold);
 
 /* signature.c */
 void ddisp__signature_write(ddisp__launch *launch);
@@ -209,6 +214,11 @@ void ddisp__geometry_group(const ddisp_entry *entry, uint32_t group_size[3]);
 /* block.c */
 /** Lays out the arguments and hands the launch to the backend. */
 ddisp_status ddisp__block_launch(ddisp__launch *launch);
+/** Lays out the arguments of a recorded launch again, after an operand changed. */
+void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, uint64_t items,
+                        const ddisp__operand *operands, ddisp_backend_launch *request,
+                        unsigned char *block, ddisp_backend_native *natives,
+                        ddisp_backend_access *accesses);
 
 /* report.c */
 void ddisp__report_begin(ddisp_report *report);

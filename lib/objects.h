@@ -11,6 +11,7 @@
 #include "layout.h"
 #include "memory.h"
 #include "platform.h"
+#include "signature.h"
 #include "status.h"
 
 #include <diffdispatch/backend.h>
@@ -63,6 +64,8 @@ struct ddisp_device {
     const ddisp_backend_table *table;
     void *handle; /* the backend's */
     ddisp_device_info info;
+    uint64_t serial; /* of this opening: no other device of the process has it, ever */
+    ddisp__signature_head signature_head;
     ddisp_stream *stream; /* the device's own; its device pointer is not counted */
     atomic_bool lost;
     pthread_mutex_t lock;   /* guards the fields below */
@@ -72,6 +75,7 @@ struct ddisp_device {
     ddisp_device_statistics statistics;
     pthread_mutex_t sink_lock; /* guards the field below */
     /* of ddisp_stream *, not counted: living streams that used the sink */
+    uint32_t sink_holders; /* graphs that keep the sink */
     ddisp__array sink_streams;
 };
 
@@ -103,7 +107,9 @@ struct ddisp_stream {
     ddisp_device *device; /* referenced, except by the device's own stream */
     bool owned_by_device;
     void *handle;
-    bool uses_sink; /* guarded by the device's sink_lock */
+    bool uses_sink;                 /* guarded by the device's sink_lock */
+    struct ddisp__capture *capture; /* set while it captures; changed under lock */
+    uint64_t capture_ticket;        /* end of the work queued before the capture */
     /* makes calls of the library itself (marks, frees) safe beside the user's thread */
     pthread_mutex_t lock;
 };
@@ -123,7 +129,10 @@ ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
 /** A stream that is about to be destroyed leaves the sink: the device's own stream waits for its
  * work. */
 void ddisp__sink_leave(ddisp_stream *stream);
-/** Ticket of the stream's present end. Locks the stream. */
+/** Throws a capture away, since its stream ends. */
+void ddisp__capture_drop(ddisp_stream *stream);
+/** Ticket of the stream's present end; of a capturing stream, of the work before. Locks the stream.
+ */
 ddisp_status ddisp__stream_mark(ddisp_stream *stream, uint64_t *out_ticket);
 /** Makes stream wait for a ticket of other (nothing when they are the same or ticket is 0). Locks
  * stream. */
@@ -266,10 +275,11 @@ struct ddisp_kernel {
     uint32_t variant_budget;
     uint32_t block_size_bytes;
     uint32_t alignments[DDISP_MAX_PARAMS]; /* largest that any code asks for; 0: none asks */
+    uint8_t write_modes[DDISP_MAX_PARAMS]; /* bit m: some code has ddisp_write_mode m */
     ddisp__code *codes;
     uint32_t code_count;
     ddisp__hash hash;           /* of parameters and codes: identity of the kernel in signatures */
-    pthread_rwlock_t lock;      /* guards plans; readers do not block each other */
+    pthread_mutex_t lock;       /* held to add to plans; readers take no lock */
     ddisp__table plans;         /* signature and device -> ddisp__plan */
     pthread_mutex_t build_lock; /* guards the fields below */
     pthread_cond_t built;

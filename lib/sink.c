@@ -61,6 +61,21 @@ ddisp_status ddisp__sink_use(ddisp_device *device, ddisp_stream *stream, uint64_
     return status;
 }
 
+ddisp_status ddisp__sink_note(ddisp_device *device, ddisp_stream *stream)
+{
+    pthread_mutex_lock(&device->sink_lock);
+    ddisp_status status = note_use(device, stream);
+    pthread_mutex_unlock(&device->sink_lock);
+    return status;
+}
+
+void ddisp__sink_hold(ddisp_device *device, bool hold)
+{
+    pthread_mutex_lock(&device->sink_lock);
+    device->sink_holders += hold ? 1 : UINT32_MAX;
+    pthread_mutex_unlock(&device->sink_lock);
+}
+
 void ddisp__sink_leave(ddisp_stream *stream)
 {
     ddisp_device *device = stream->device;
@@ -95,7 +110,7 @@ ddisp_status ddisp_device_trim(ddisp_device *device)
         status = ddisp__stream_mark(device->stream, &ticket);
     if (!status)
         status = ddisp__stream_await(device->stream, ticket, DDISP_TIMEOUT_INFINITE);
-    if (!status) {
+    if (!status && !device->sink_holders) {
         for (uint32_t i = 0; i < device->sink_streams.count; i++)
             (*(ddisp_stream **)ddisp__array_at(&device->sink_streams, i))->uses_sink = false;
         device->sink_streams.count = 0;

@@ -4,7 +4,7 @@
  * gradients (owners) are locked here, in address order, and stay locked until the kernel was
  * queued, so that a gradient is made once however many threads arrive.
  */
-#include "launch.h"
+#include "capture.h"
 
 ddisp_status ddisp__gradient_precheck(ddisp__launch *launch)
 {
@@ -160,6 +160,8 @@ ddisp_status ddisp__gradient_snapshot(ddisp__launch *launch)
 {
     ddisp_status status = DDISP_STATUS_OK;
     lock_owners(launch);
+    for (uint32_t k = 0; k < launch->owner_count && launch->stream->capture && !status; k++)
+        status = ddisp__capture_owner(launch->stream->capture, launch, launch->owners[k].tensor);
     for (uint32_t i = 0; i < launch->count && !status; i++)
         status = look_at_read(launch, i);
     if (launch->skip == DDISP_SKIP_NO_GRADIENT)

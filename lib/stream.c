@@ -6,6 +6,7 @@
  * library's own calls (marks, frees) may come from any thread; waits of the host are made outside
  * it. Nothing here ever calls a user's function under a lock.
  */
+#include "capture.h"
 #include "lower.h"
 
 ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
@@ -26,7 +27,10 @@ ddisp_status ddisp__stream_mark(ddisp_stream *stream, uint64_t *out_ticket)
     if (status != DDISP_STATUS_OK)
         return status;
     (void)pthread_mutex_lock(&stream->lock);
-    status = device->table->stream_mark(device->handle, stream->handle, out_ticket);
+    if (stream->capture)
+        *out_ticket = stream->capture_ticket;
+    else
+        status = device->table->stream_mark(device->handle, stream->handle, out_ticket);
     (void)pthread_mutex_unlock(&stream->lock);
     return ddisp__device_result(device, status);
 }
@@ -97,7 +101,8 @@ static ddisp_status check_stream(ddisp_stream *stream)
 {
     if (!stream)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "stream is NULL");
-    return ddisp__device_check(stream->device, "device");
+    ddisp_status status = ddisp__device_check(stream->device, "device");
+    return status ? status : ddisp__capture_refuse(stream, "flushing or waiting");
 }
 
 ddisp_status ddisp_stream_create(ddisp_device *device, uint64_t flags, ddisp_stream **out_stream)
@@ -132,6 +137,7 @@ void ddisp_stream_release(ddisp_stream *stream)
         return;
     ddisp_device *device = stream->device;
     ddisp_error before = *ddisp__error();
+    ddisp__capture_drop(stream);
     if (!ddisp__context_forked(device->context)) {
         if (stream->uses_sink)
             ddisp__sink_leave(stream);
@@ -236,6 +242,8 @@ ddisp_status ddisp_event_record(ddisp_event *event, ddisp_stream *stream)
     if (status != DDISP_STATUS_OK)
         return status;
     status = ddisp__stream_resolve(event->device, stream, &stream);
+    if (status == DDISP_STATUS_OK)
+        status = ddisp__capture_refuse(stream, "an event");
     if (status != DDISP_STATUS_OK)
         return status;
     uint64_t ticket = 0;
@@ -293,6 +301,8 @@ ddisp_status ddisp_stream_wait_event(ddisp_stream *stream, ddisp_event *event)
     if (status != DDISP_STATUS_OK)
         return status;
     status = ddisp__stream_resolve(event->device, stream, &stream);
+    if (status == DDISP_STATUS_OK)
+        status = ddisp__capture_refuse(stream, "an event");
     if (status != DDISP_STATUS_OK)
         return status;
     uint64_t ticket;
