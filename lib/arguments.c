@@ -61,6 +61,7 @@ static ddisp_status resolve_tensor(ddisp__launch *launch, uint32_t i, ddisp_tens
 {
     ddisp__operand *operand = &launch->operands[i];
     operand->tensor = tensor;
+    operand->tensor_id = tensor->id;
     operand->buffer = tensor->buffer;
     operand->address = tensor->address;
     operand->dtype = tensor->dtype;

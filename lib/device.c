@@ -35,6 +35,8 @@ static void destroy(ddisp_device *device)
     ddisp__error_restore(&before);
 }
 
+static atomic_uint_fast64_t serials;
+
 static ddisp_status make_device(ddisp_context *context, const ddisp__found *found,
                                 ddisp_device **out_device)
 {
@@ -49,6 +51,8 @@ static ddisp_status make_device(ddisp_context *context, const ddisp__found *foun
     device->context = context;
     device->table = found->backend->table;
     device->info = found->info;
+    device->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
+    ddisp__signature_device(&device->info, &device->signature_head);
 
     ddisp_status status =
         ddisp__device_result(device, device->table->device_open(found->backend->instance,
@@ -219,31 +223,36 @@ ddisp_status ddisp_device_get_statistics(ddisp_device *device,
     ddisp_status status = check_handle(device, "device");
     if (status != DDISP_STATUS_OK)
         return status;
+    ddisp_device_statistics statistics;
+    const ddisp_device_statistics *counted = &device->statistics;
     (void)pthread_mutex_lock(&device->lock);
-    ddisp_device_statistics statistics = device->statistics;
+    memcpy(&statistics, counted, offsetof(ddisp_device_statistics, launches));
     (void)pthread_mutex_unlock(&device->lock);
+    statistics.launches = __atomic_load_n(&counted->launches, __ATOMIC_RELAXED);
+    statistics.skips = __atomic_load_n(&counted->skips, __ATOMIC_RELAXED);
+    statistics.fills = __atomic_load_n(&counted->fills, __ATOMIC_RELAXED);
+    statistics.variants_built = __atomic_load_n(&counted->variants_built, __ATOMIC_RELAXED);
     return ddisp__struct_write("out_statistics", out_statistics, sizeof statistics,
                                sizeof statistics, &statistics);
 }
 
-static void count(ddisp_device *device, uint64_t *counter)
+/* Without the lock: launches from many threads count here. */
+static void count(uint64_t *counter)
 {
-    (void)pthread_mutex_lock(&device->lock);
-    ++*counter;
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
 void ddisp__device_count_launch(ddisp_device *device, bool launched)
 {
-    count(device, launched ? &device->statistics.launches : &device->statistics.skips);
+    count(launched ? &device->statistics.launches : &device->statistics.skips);
 }
 
 void ddisp__device_count_fill(ddisp_device *device)
 {
-    count(device, &device->statistics.fills);
+    count(&device->statistics.fills);
 }
 
 void ddisp__device_count_variant(ddisp_device *device)
 {
-    count(device, &device->statistics.variants_built);
+    count(&device->statistics.variants_built);
 }

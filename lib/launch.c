@@ -125,36 +125,50 @@ static ddisp_status check_geometry(const ddisp__launch *launch)
     return ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], grid);
 }
 
-static ddisp_status run(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
-                        ddisp_stream *stream)
+/* Up to the plan: nothing was made or changed yet. */
+static ddisp_status prepare(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
+                            ddisp_stream *stream)
 {
-    bool dry = (launch->options.flags & DDISP_LAUNCH_DRY_RUN) != 0;
     ddisp_status status = resolve(launch, args, arg_count, stream);
     if (!status && launch->mode == DDISP_MODE_BACKWARD)
         status = ddisp__gradient_precheck(launch);
     if (!status)
         status = find_plan(launch);
-    if (status)
-        return status;
-    if (launch->skip) {
-        if (!dry)
-            ddisp__device_count_launch(launch->device, false);
-        return dry ? DDISP_STATUS_OK : ddisp__gradient_commit(launch);
-    }
-    status = check_geometry(launch);
-    if (status)
-        return status;
-    if (dry) {
-        show_plan(launch);
-        return DDISP_STATUS_OK;
-    }
-    status = ddisp__gradient_prepare(launch);
+    if (!status && !launch->skip)
+        status = check_geometry(launch);
+    return status;
+}
+
+ddisp_status ddisp__launch_run(ddisp__launch *launch)
+{
+    ddisp_status status = ddisp__gradient_prepare(launch);
     if (!status)
         status = ddisp__block_launch(launch);
     if (status)
         return status;
     ddisp__device_count_launch(launch->device, true);
     return launch->mode == DDISP_MODE_BACKWARD ? ddisp__gradient_commit(launch) : DDISP_STATUS_OK;
+}
+
+static ddisp_status run(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
+                        ddisp_stream *stream)
+{
+    bool dry = (launch->options.flags & DDISP_LAUNCH_DRY_RUN) != 0;
+    ddisp_status status = prepare(launch, args, arg_count, stream);
+    if (status)
+        return status;
+    if (launch->skip) {
+        if (dry)
+            return DDISP_STATUS_OK;
+        ddisp__device_count_launch(launch->device, false);
+        return launch->mode == DDISP_MODE_BACKWARD ? ddisp__gradient_commit(launch)
+                                                   : DDISP_STATUS_OK;
+    }
+    if (dry) {
+        show_plan(launch);
+        return DDISP_STATUS_OK;
+    }
+    return ddisp__launch_run(launch);
 }
 
 /* A launch is large; only what is read before it is written needs a value. */
@@ -174,6 +188,32 @@ static void start(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode)
     launch->signature_size = 0;
     launch->hash = (ddisp__hash){0, 0};
     launch->count = 0;
+}
+
+ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode,
+                                   const ddisp_arg *args, uint32_t arg_count,
+                                   const ddisp_launch_options *options, ddisp_stream *stream)
+{
+    start(launch, kernel, mode);
+    ddisp_status status = read_options(launch, options);
+    launch->options.flags &= ~DDISP_LAUNCH_DRY_RUN;
+    return status ? status : prepare(launch, args, arg_count, stream);
+}
+
+ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, ddisp_stream *stream)
+{
+    launch->options.device = launch->device;
+    launch->skip = DDISP_SKIP_NONE;
+    launch->locked = false;
+    launch->owner_count = 0;
+    ddisp_status status = resolve(launch, args, launch->count, stream);
+    if (!status && launch->mode == DDISP_MODE_BACKWARD)
+        status = ddisp__gradient_precheck(launch);
+    if (!status && launch->mode == DDISP_MODE_BACKWARD)
+        status = ddisp__gradient_snapshot(launch);
+    else if (!status && launch->items == 0)
+        launch->skip = DDISP_SKIP_NO_ITEMS;
+    return status;
 }
 
 static void give_error(ddisp_error *caller)

@@ -44,6 +44,7 @@ typedef struct ddisp__slot {
 typedef struct ddisp__operand {
     const ddisp_param *param;
     ddisp_tensor *tensor; /* NULL for views and scalars; not counted */
+    uint64_t tensor_id;   /* of tensor: tells whether a handle is still the same tensor */
     ddisp_buffer *buffer; /* of tensor */
     uint64_t address;
     uint64_t flags; /* DDISP_TENSOR_... as the caller sees them */
@@ -219,6 +220,18 @@ void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, ui
                         const ddisp__operand *operands, ddisp_backend_launch *request,
                         unsigned char *block, ddisp_backend_native *natives,
                         ddisp_backend_access *accesses);
+
+/* launch.c, for plans */
+/** Everything up to the plan, which is built when it is new. Nothing was made; owners are locked.
+ */
+ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode,
+                                   const ddisp_arg *args, uint32_t arg_count,
+                                   const ddisp_launch_options *options, ddisp_stream *stream);
+/** The same with other arguments for a launch whose plan is known. */
+ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args,
+                                 ddisp_stream *stream);
+/** From the plan to the commit. */
+ddisp_status ddisp__launch_run(ddisp__launch *launch);
 
 /* report.c */
 void ddisp__report_begin(ddisp_report *report);

@@ -183,6 +183,7 @@ typedef struct ddisp__gradient {
 
 struct ddisp_tensor {
     ddisp__reference reference;
+    uint64_t id;          /* never used twice in a process */
     ddisp_buffer *buffer; /* referenced */
     ddisp_dtype dtype;
     atomic_uint_fast64_t flags; /* DDISP_TENSOR_... */

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+static atomic_uint_fast64_t next_id = 1;
+
 #define TENSOR_FLAGS                                                                               \
     (DDISP_TENSOR_REQUIRES_GRAD | DDISP_TENSOR_READ_ONLY | DDISP_TENSOR_GRAD_SAME_DTYPE)
 
@@ -40,6 +42,7 @@ ddisp_status ddisp__tensor_over(ddisp_buffer *buffer, ddisp_dtype dtype,
     if (!tensor)
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a tensor");
     ddisp__reference_start(&tensor->reference);
+    tensor->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
     ddisp_buffer_retain(buffer);
     tensor->buffer = buffer;
     tensor->dtype = dtype;
