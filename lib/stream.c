@@ -97,6 +97,35 @@ ddisp_status ddisp__stream_make(ddisp_device *device, uint64_t flags, ddisp_stre
     return DDISP_STATUS_OK;
 }
 
+ddisp_status ddisp_stream_wrap(ddisp_device *device, uint64_t native_handle,
+                               ddisp_stream **out_stream)
+{
+    ddisp_status status = ddisp__device_check(device, "device");
+    if (status != DDISP_STATUS_OK)
+        return status;
+    if (!out_stream)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "out_stream is NULL");
+    if (!ddisp__table_offers(device->table, stream_wrap))
+        return ddisp__fail(DDISP_STATUS_UNSUPPORTED,
+                           "device %s does not run its work in streams of the application",
+                           device->info.spec);
+    ddisp_stream *stream = ddisp__allocate(device->context, sizeof *stream);
+    if (!stream)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a stream");
+    status = ddisp__device_result(
+        device, device->table->stream_wrap(device->handle, native_handle, &stream->handle));
+    if (status != DDISP_STATUS_OK) {
+        ddisp__release(device->context, stream);
+        return status;
+    }
+    ddisp__reference_start(&stream->reference);
+    (void)pthread_mutex_init(&stream->lock, NULL);
+    ddisp_device_retain(device);
+    stream->device = device;
+    *out_stream = stream;
+    return DDISP_STATUS_OK;
+}
+
 static ddisp_status check_stream(ddisp_stream *stream)
 {
     if (!stream)

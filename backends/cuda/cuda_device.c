@@ -177,6 +177,8 @@ ddisp_status cuda__device_describe(void *instance_handle, uint32_t index, ddisp_
     info->max_allocation_bytes = memory_bytes;
     info->driver_version = (uint32_t)instance->version;
     info->vendor_id = fake ? 0 : 0x10de;
+    info->dlpack_device_type = 2; /* kDLCUDA, numbered as the runtime and the driver do */
+    info->dlpack_device_id = (int32_t)index;
     return DDISP_STATUS_OK;
 }
 

@@ -117,6 +117,7 @@ static ddisp_status device_describe(void *self, uint32_t index, ddisp_device_inf
     info->max_block_bytes = UINT32_C(1) << 20;
     info->subgroup_size = 1;
     info->driver_version = _OPENMP;
+    info->dlpack_device_type = 1; /* kDLCPU */
     return DDISP_STATUS_OK;
 }
 

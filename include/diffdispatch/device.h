@@ -135,6 +135,9 @@ typedef struct ddisp_device_info {
     uint32_t driver_id; /**< which driver serves it (VkDriverId), 0 where there is but one; part of
                            signatures */
     uint32_t reserved;  /**< zero */
+    uint32_t dlpack_device_type; /**< kind of its addresses in DLPack (DLDeviceType: 1 host memory, 2
+                                    CUDA), 0 when they have no meaning to others */
+    int32_t dlpack_device_id;    /**< number of the device in DLPack, with a type above 0 */
 } ddisp_device_info;
 
 /** Number of devices of all usable backends, highest rank first. Returns OK or INVALID_ARGUMENT. */
@@ -242,6 +245,15 @@ DDISP_API ddisp_status ddisp_buffer_read(ddisp_buffer *buffer, uint64_t offset_b
  */
 DDISP_API ddisp_status ddisp_stream_create(ddisp_device *device, uint64_t flags,
                                            ddisp_stream **out_stream);
+/**
+ * Makes a stream over one of the application's own, so that the library's work runs in its order.
+ *   native_handle  on CUDA a CUstream (0: the legacy default stream)
+ * The application keeps the native stream alive until the last reference is given back and the work
+ * queued here is done. Returns OK, INVALID_ARGUMENT, UNSUPPORTED (the device's work does not run in
+ * streams of the application), OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_stream_wrap(ddisp_device *device, uint64_t native_handle,
+                                         ddisp_stream **out_stream);
 DDISP_API void ddisp_stream_retain(ddisp_stream *stream);
 /** Gives a reference back. Work already queued still runs. */
 DDISP_API void ddisp_stream_release(ddisp_stream *stream);

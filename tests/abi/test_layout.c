@@ -75,8 +75,10 @@ static const row ddisp_device_info_rows[] = {
     ROW(ddisp_device_info, features, 688, 8),
     ROW(ddisp_device_info, driver_id, 696, 4),
     ROW(ddisp_device_info, reserved, 700, 4),
+    ROW(ddisp_device_info, dlpack_device_type, 704, 4),
+    ROW(ddisp_device_info, dlpack_device_id, 708, 4),
 };
-LAYOUT(ddisp_device_info, 704);
+LAYOUT(ddisp_device_info, 712);
 
 static const row ddisp_device_statistics_rows[] = {
     ROW(ddisp_device_statistics, size, 0, 4),
