@@ -63,10 +63,9 @@ static ddisp_status accepts_sharing(const ddisp__launch *launch, const ddisp__co
     if (!operand->add.wanted || mode == DDISP_WRITE_MODE_ATOMIC_ADD ||
         ddisp__table_offers(launch->device->table, accumulate))
         return DDISP_STATUS_OK;
-    for (uint32_t k = 0; k < launch->count && !shared; k++)
-        shared = k != i && launch->operands[k].add.wanted && operand->alias == k + 1;
-    for (uint32_t k = 0; k < launch->count && !shared; k++)
-        shared = k != i && launch->operands[k].add.wanted && launch->operands[k].alias == i + 1;
+    shared |= operand->add.alias != 0;
+    for (uint32_t k = i + 1; k < launch->count && !shared; k++)
+        shared = launch->operands[k].add.alias == i + 1;
     if (!shared)
         return DDISP_STATUS_OK;
     (void)snprintf(reason, capacity,

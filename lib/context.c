@@ -215,6 +215,7 @@ static void destroy(ddisp_context *context)
         ddisp__loader_close(context);
     ddisp__array_clear(context, &context->backends);
     ddisp__array_clear(context, &context->devices);
+    ddisp__cache_close(context);
     ddisp__release(context, context->cache_directory);
     (void)pthread_mutex_destroy(&context->lock);
     ddisp_allocator allocator = context->allocator;
@@ -244,6 +245,7 @@ ddisp_status ddisp_context_create(const ddisp_context_desc *desc, ddisp_context 
     context->devices.item_size = sizeof(ddisp_device *);
     set_log(context, &known);
 
+    ddisp__cache_open(context);
     context->cache_directory = find_cache_directory(context, known.cache_directory);
     if (context->cache_directory)
         status = ddisp__loader_run(context, known.backend_path, known.backends);

@@ -124,7 +124,7 @@ static void destroy(ddisp_kernel *kernel)
     ddisp__release(context, kernel->name);
     pthread_cond_destroy(&kernel->built);
     pthread_mutex_destroy(&kernel->build_lock);
-    pthread_rwlock_destroy(&kernel->lock);
+    pthread_mutex_destroy(&kernel->lock);
     ddisp__release(context, kernel);
     ddisp_context_release(context);
 }
@@ -173,7 +173,7 @@ ddisp_status ddisp_kernel_create(ddisp_context *context, const ddisp_kernel_desc
     ddisp_context_retain(context);
     kernel->context = context;
     kernel->variant_budget = known.variant_budget ? known.variant_budget : 32;
-    pthread_rwlock_init(&kernel->lock, NULL);
+    pthread_mutex_init(&kernel->lock, NULL);
     pthread_mutex_init(&kernel->build_lock, NULL);
     pthread_cond_init(&kernel->built, NULL);
     kernel->name = ddisp__duplicate_string(context, known.name);
@@ -211,14 +211,17 @@ ddisp_status ddisp_kernel_get_statistics(ddisp_kernel *kernel,
     if (!kernel)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "kernel is NULL");
     ddisp_kernel_statistics statistics = {.size = (uint32_t)sizeof statistics};
-    pthread_rwlock_rdlock(&kernel->lock);
+    pthread_mutex_lock(&kernel->lock);
     statistics.signatures = kernel->plans.count;
-    statistics.hash_collisions = kernel->plans.collisions;
-    pthread_rwlock_unlock(&kernel->lock);
+    statistics.hash_collisions = atomic_load(&kernel->plans.collisions);
+    pthread_mutex_unlock(&kernel->lock);
     pthread_mutex_lock(&kernel->build_lock);
     statistics.variants = statistics.variants_built = kernel->variants_built;
     pthread_mutex_unlock(&kernel->build_lock);
     statistics.signature_hits = atomic_load(&kernel->signature_hits);
+    statistics.artifacts_read = atomic_load(&kernel->artifacts_read);
+    statistics.artifacts_made = atomic_load(&kernel->artifacts_made);
+    statistics.artifacts_repaired = atomic_load(&kernel->artifacts_repaired);
     return ddisp__struct_write("out_statistics", out_statistics,
                                offsetof(ddisp_kernel_statistics, artifacts_read), sizeof statistics,
                                &statistics);

@@ -157,6 +157,7 @@ static ddisp_status copy_code_params(ddisp_kernel *kernel, ddisp__code *code,
             p->grad_layouts = any ? DDISP_LAYOUT_ANY : p->layouts;
         if (p->alignment > kernel->alignments[i])
             kernel->alignments[i] = p->alignment;
+        kernel->write_modes[i] |= (uint8_t)(1u << p->write_mode);
         p->layouts |= DDISP_LAYOUT_DENSE;
         p->grad_layouts |= DDISP_LAYOUT_DENSE;
     }

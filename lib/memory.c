@@ -3,7 +3,8 @@
  * hash tables whose keys are bytes.
  *
  * Everything returns NULL or false when memory runs out and has then changed nothing; the caller
- * turns that into a status. Nothing here locks.
+ * turns that into a status. Nothing here locks. A table may be searched while one thread adds to
+ * it: what was outgrown stays until the table is cleared.
  */
 #include "memory.h"
 
@@ -95,14 +96,25 @@ void ddisp__array_clear(ddisp_context *context, ddisp__array *array)
     array->capacity = 0;
 }
 
-/* ---- hash tables: chains in a power of two of buckets */
+/* ---- hash tables: open addressing in a power of two of slots, at most half full */
 
 struct ddisp__table_entry {
-    ddisp__table_entry *next;
     ddisp__hash hash;
     void *value;
     uint64_t key_size;
     unsigned char key[];
+};
+
+/* The high half of the hash tells most strangers apart without a look at the entry. */
+typedef struct slot {
+    _Atomic(ddisp__table_entry *) entry; /* written last */
+    uint64_t high;
+} slot;
+
+struct ddisp__table_slots {
+    ddisp__table_slots *outgrown; /* readers may still be in it */
+    uint64_t count;
+    slot slots[];
 };
 
 ddisp__hash ddisp__hash_bytes(const void *bytes, uint64_t size_bytes)
@@ -111,46 +123,55 @@ ddisp__hash ddisp__hash_bytes(const void *bytes, uint64_t size_bytes)
     return (ddisp__hash){.low = hash.low64, .high = hash.high64};
 }
 
-/* Finds an entry. The counter is atomic since readers that share a lock may meet here. */
+/* Finds an entry, beside at most one thread that adds: what is seen of a slot was whole before. */
 static ddisp__table_entry *find_entry(ddisp__table *table, ddisp__hash hash, const void *key,
                                       uint64_t key_size)
 {
-    if (table->bucket_count == 0)
+    ddisp__table_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
+    if (!slots)
         return NULL;
 
-    ddisp__table_entry *entry = table->buckets[hash.low & (table->bucket_count - 1)];
-    for (; entry; entry = entry->next) {
-        if (entry->hash.low != hash.low || entry->hash.high != hash.high)
+    for (uint64_t i = hash.low & (slots->count - 1);; i = (i + 1) & (slots->count - 1)) {
+        ddisp__table_entry *entry =
+            atomic_load_explicit(&slots->slots[i].entry, memory_order_acquire);
+        if (!entry)
+            return NULL;
+        if (slots->slots[i].high != hash.high || entry->hash.low != hash.low)
             continue;
         if (entry->key_size == key_size && (key_size == 0 || !memcmp(entry->key, key, key_size)))
             return entry;
-        __atomic_fetch_add(&table->collisions, 1, __ATOMIC_RELAXED);
+        atomic_fetch_add_explicit(&table->collisions, 1, memory_order_relaxed);
     }
-    return NULL;
 }
 
-/* Doubles the buckets. On failure the table stays usable, with longer chains. */
+/* There is an empty slot. */
+static void put_entry(ddisp__table_slots *slots, ddisp__table_entry *entry)
+{
+    uint64_t i = entry->hash.low & (slots->count - 1);
+    while (atomic_load_explicit(&slots->slots[i].entry, memory_order_relaxed))
+        i = (i + 1) & (slots->count - 1);
+    slots->slots[i].high = entry->hash.high;
+    atomic_store_explicit(&slots->slots[i].entry, entry, memory_order_release);
+}
+
+/* Doubles the slots. On failure the table stays as it was, and may fill up to its last slot. */
 static void grow_table(ddisp_context *context, ddisp__table *table)
 {
-    uint64_t bucket_count = table->bucket_count ? table->bucket_count * 2 : 16;
-    ddisp__table_entry **buckets =
-        ddisp__allocate(context, bucket_count * sizeof(ddisp__table_entry *));
-    if (!buckets)
+    ddisp__table_slots *old = atomic_load_explicit(&table->slots, memory_order_relaxed);
+    uint64_t count = old ? old->count * 2 : 16;
+    ddisp__table_slots *slots = ddisp__allocate(context, sizeof *slots + count * sizeof(slot));
+    if (!slots)
         return;
 
-    for (uint64_t i = 0; i < table->bucket_count; i++) {
-        ddisp__table_entry *entry = table->buckets[i];
-        while (entry) {
-            ddisp__table_entry *next = entry->next;
-            ddisp__table_entry **head = &buckets[entry->hash.low & (bucket_count - 1)];
-            entry->next = *head;
-            *head = entry;
-            entry = next;
-        }
+    slots->outgrown = old;
+    slots->count = count;
+    for (uint64_t i = 0; old && i < old->count; i++) {
+        ddisp__table_entry *entry =
+            atomic_load_explicit(&old->slots[i].entry, memory_order_relaxed);
+        if (entry)
+            put_entry(slots, entry);
     }
-    ddisp__release(context, table->buckets);
-    table->buckets = buckets;
-    table->bucket_count = bucket_count;
+    atomic_store_explicit(&table->slots, slots, memory_order_release);
 }
 
 void *ddisp__table_find(ddisp__table *table, ddisp__hash hash, const void *key, uint64_t key_size)
@@ -164,9 +185,11 @@ bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash h
 {
     if (key_size > PTRDIFF_MAX - sizeof(ddisp__table_entry))
         return false;
-    if (table->count >= table->bucket_count)
+    ddisp__table_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
+    if (!slots || table->count >= slots->count / 2)
         grow_table(context, table);
-    if (table->bucket_count == 0)
+    slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
+    if (!slots || table->count + 1 >= slots->count) /* one stays empty: it ends every search */
         return false;
 
     ddisp__table_entry *entry = ddisp__allocate(context, sizeof *entry + key_size);
@@ -178,10 +201,7 @@ bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash h
     entry->key_size = key_size;
     if (key_size != 0)
         memcpy(entry->key, key, key_size);
-
-    ddisp__table_entry **head = &table->buckets[hash.low & (table->bucket_count - 1)];
-    entry->next = *head;
-    *head = entry;
+    put_entry(slots, entry);
     table->count++;
     return true;
 }
@@ -189,26 +209,31 @@ bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash h
 void ddisp__table_visit(const ddisp__table *table, void (*visit)(void *user, void *value),
                         void *user)
 {
-    for (uint64_t i = 0; i < table->bucket_count; i++)
-        for (ddisp__table_entry *entry = table->buckets[i]; entry; entry = entry->next)
+    ddisp__table_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
+    for (uint64_t i = 0; slots && i < slots->count; i++) {
+        ddisp__table_entry *entry =
+            atomic_load_explicit(&slots->slots[i].entry, memory_order_relaxed);
+        if (entry)
             visit(user, entry->value);
+    }
 }
 
 void ddisp__table_clear(ddisp_context *context, ddisp__table *table,
                         void (*visit)(void *user, void *value), void *user)
 {
-    for (uint64_t i = 0; i < table->bucket_count; i++) {
-        ddisp__table_entry *entry = table->buckets[i];
-        while (entry) {
-            ddisp__table_entry *next = entry->next;
-            if (visit)
-                visit(user, entry->value);
-            ddisp__release(context, entry);
-            entry = next;
-        }
+    ddisp__table_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
+    for (uint64_t i = 0; slots && i < slots->count; i++) {
+        ddisp__table_entry *entry =
+            atomic_load_explicit(&slots->slots[i].entry, memory_order_relaxed);
+        if (entry && visit)
+            visit(user, entry->value);
+        ddisp__release(context, entry);
     }
-    ddisp__release(context, table->buckets);
-    table->buckets = NULL;
-    table->bucket_count = 0;
+    while (slots) {
+        ddisp__table_slots *outgrown = slots->outgrown;
+        ddisp__release(context, slots);
+        slots = outgrown;
+    }
+    atomic_store_explicit(&table->slots, NULL, memory_order_relaxed);
     table->count = 0;
 }

@@ -60,14 +60,15 @@ void ddisp__array_clear(ddisp_context *context, ddisp__array *array);
 
 /**
  * Hash table from (128-bit hash, key bytes) to a pointer. Keys are compared byte by byte, so that
- * equal hashes never mix entries. Keys are copied. Not synchronized.
+ * equal hashes never mix entries. Keys are copied. Any number of threads may search while one adds
+ * (who adds is the caller's to serialize); an entry that is being added is found or not.
  */
 typedef struct ddisp__table_entry ddisp__table_entry;
+typedef struct ddisp__table_slots ddisp__table_slots;
 typedef struct ddisp__table {
-    ddisp__table_entry **buckets;
-    uint64_t bucket_count;
+    _Atomic(ddisp__table_slots *) slots;
     uint64_t count;
-    uint64_t collisions; /* lookups and inserts that met an equal hash with other bytes */
+    atomic_uint_fast64_t collisions; /* searches and adds that met an equal hash with other bytes */
 } ddisp__table;
 
 typedef struct ddisp__hash {
@@ -80,10 +81,10 @@ void *ddisp__table_find(ddisp__table *table, ddisp__hash hash, const void *key, 
 /** Adds an entry that is not there yet. False when out of memory. */
 bool ddisp__table_add(ddisp_context *context, ddisp__table *table, ddisp__hash hash,
                       const void *key, uint64_t key_size, void *value);
-/** Calls visit for each value. */
+/** Calls visit for each value. Nobody adds meanwhile. */
 void ddisp__table_visit(const ddisp__table *table, void (*visit)(void *user, void *value),
                         void *user);
-/** Calls visit for each value, then empties the table. visit may be NULL. */
+/** Calls visit for each value, then empties the table, which nobody uses. visit may be NULL. */
 void ddisp__table_clear(ddisp_context *context, ddisp__table *table,
                         void (*visit)(void *user, void *value), void *user);
 

@@ -8,6 +8,7 @@
 #ifndef DDISP_LIB_OBJECTS_H
 #define DDISP_LIB_OBJECTS_H
 
+#include "cache_file.h"
 #include "layout.h"
 #include "memory.h"
 #include "platform.h"
@@ -37,7 +38,8 @@ struct ddisp_context {
     ddisp_log_level log_level;
     ddisp_log_function log;
     void *log_user_data;
-    char *cache_directory;
+    char *cache_directory; /* "": none was found */
+    ddisp__cache cache;
     ddisp__array backends; /* of ddisp__backend; fixed after creation */
     pthread_mutex_t lock;  /* guards devices */
     ddisp__array devices;  /* of ddisp_device *: open devices, not counted as references */
@@ -287,6 +289,7 @@ struct ddisp_kernel {
     ddisp__table variants; /* variant key and device -> ddisp__variant */
     uint64_t variants_built;
     atomic_uint_fast64_t signature_hits;
+    atomic_uint_fast64_t artifacts_read, artifacts_made, artifacts_repaired;
 };
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * platform.h - what the core asks of the operating system: shared objects, directories,
- * environment, time, fork. One implementation per system (platform_posix.c); nothing else in the
- * core includes a system header.
+ * environment, files, time, fork. One implementation per system (platform_posix.c,
+ * platform_posix_file.c); nothing else in the core includes a system header.
  */
 #ifndef DDISP_LIB_PLATFORM_H
 #define DDISP_LIB_PLATFORM_H
@@ -27,6 +27,40 @@ const char *ddisp__environment(const char *name);
 bool ddisp__directory_list(const char *path, void (*visit)(void *user, const char *name),
                            void *user);
 bool ddisp__file_exists(const char *path);
+
+/* Files of a directory that several processes use at once. Where an int is returned it is 0, or the
+ * system's code of what failed. Nothing here waits for another process. */
+
+struct ddisp__bytes;
+
+/** What a code says, in words. */
+void ddisp__file_reason(int code, char *text, size_t capacity);
+/** The code says that there is no such file or directory. */
+bool ddisp__file_absent(int code);
+/** Makes a directory and those above it, for this user alone; 0 when it is there already. */
+int ddisp__directory_make(const char *path);
+/** 0 when nobody but this user (and root) can put files into the directory. */
+int ddisp__directory_private(const char *path);
+/** Appends a regular file to out and notes that it was used now. Larger ones than most_bytes fail.
+ */
+int ddisp__file_load(const char *directory, const char *name, uint64_t most_bytes,
+                     struct ddisp__bytes *out);
+
+typedef struct ddisp__file_part {
+    const void *bytes;
+    uint64_t size_bytes;
+} ddisp__file_part;
+
+/** Writes a file, or replaces it, in one step: whoever looks sees all of it or what was before. */
+int ddisp__file_store(const char *directory, const char *name, const ddisp__file_part *parts,
+                      uint32_t count);
+/** Removes a file that file_store left unfinished, if name is that of one and its writer is gone.
+ */
+void ddisp__file_sweep(const char *directory, const char *name);
+/** Size and time of the last use. */
+bool ddisp__file_figures(const char *directory, const char *name, uint64_t *out_size_bytes,
+                         uint64_t *out_used_ns);
+void ddisp__file_remove(const char *directory, const char *name);
 
 /** Monotonic time in nanoseconds. */
 uint64_t ddisp__time_ns(void);

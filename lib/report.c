@@ -140,6 +140,10 @@ static void fill_code(ddisp_report *report, const ddisp__launch *launch)
         (void)snprintf(report->origin, sizeof report->origin,
                        "variant {%s} of code %u (%s) built in %.1f ms", names, plan->code,
                        code->desc.format, (double)launch->build_ns / 1e6);
+    else if (launch->origin == DDISP_VARIANT_ORIGIN_LOADED)
+        (void)snprintf(report->origin, sizeof report->origin,
+                       "variant {%s} of code %u (%s) loaded from the kernel cache in %.1f ms",
+                       names, plan->code, code->desc.format, (double)launch->build_ns / 1e6);
     else
         (void)snprintf(report->origin, sizeof report->origin, "variant {%s} of code %u (%s)%s",
                        names, plan->code, code->desc.format, launch->origin ? " reused" : "");

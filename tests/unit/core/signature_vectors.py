@@ -53,11 +53,11 @@ def alignment_class(address, most):
 
 
 def encode(v):
-    out = b'DS' + bytes([1, v['mode']])
+    out = b'DS' + bytes([2])
     for text in (v['backend'], v['architecture']):
         out += bytes([len(text)]) + text.encode()
-    out += struct.pack('<IIQ', v['vendor'], v['device'], v['features'])
-    out += bytes.fromhex(v['kernel'])
+    out += struct.pack('<IIIQ', v['vendor'], v['device'], 0, v['features'])
+    out += bytes.fromhex(v['kernel']) + bytes([v['mode']])
     out += struct.pack('<Q', v['flags'] & ~16 if v['mode'] == BACKWARD else 0)
     out += bytes([64, 0, 0, len(v['params'])])
     for p in v['params']:
@@ -73,7 +73,9 @@ def encode(v):
         present = read not in (None, 'absent')
         out += bytes([(add is not None) | wanted << 1 | (read is not None) << 2 | present << 3])
         out += bytes([add[1] if add and not wanted else 0])
+        out += bytes([1 if add else 0])  # write modes: all add atomically
         out += bytes([add[1], layout_class(p['shape'], add[2])] if wanted else [0, 0])
+        out += bytes([0])  # no two gradients share memory
         out += bytes([read[0], layout_class(p['shape'], read[1])] if present else [0, 0])
     return out
 

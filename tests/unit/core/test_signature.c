@@ -79,6 +79,7 @@ static struct request *request(const struct vector *v, int noise)
     r->device.info.vendor_id = v->vendor;
     r->device.info.device_id = v->device;
     r->device.info.features = v->features;
+    ddisp__signature_device(&r->device.info, &r->device.signature_head);
     r->kernel.hash = (ddisp__hash){v->kernel_low, v->kernel_high};
     r->launch.kernel = &r->kernel;
     r->launch.device = &r->device;
@@ -94,6 +95,7 @@ static struct request *request(const struct vector *v, int noise)
         operand->param = &r->params[i];
         operand->dtype = (ddisp_dtype)p->dtype;
         r->kernel.alignments[i] = (uint32_t)v->alignment;
+        r->kernel.write_modes[i] = 1;
         if (p->kind)
             continue;
         assert_int_equal(ddisp__layout_make("data", operand->dtype, (uint32_t)p->rank, p->shape,
@@ -140,6 +142,7 @@ static struct request *frozen_b(void)
 
 static ddisp__hash hash_of(struct request *r)
 {
+    ddisp__signature_device(&r->device.info, &r->device.signature_head);
     ddisp__signature_write(&r->launch);
     ddisp__hash hash = r->launch.hash;
     free(r);
