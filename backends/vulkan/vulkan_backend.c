@@ -41,6 +41,7 @@ static const ddisp_backend_table table = {
     .variant_build = vulkan__variant_build,
     .variant_release = vulkan__variant_release,
     .launch = vulkan__launch,
+    .memory_trim = vulkan__memory_trim,
 };
 
 DDISP_API ddisp_status ddisp_vulkan_backend_query(uint32_t core_abi,

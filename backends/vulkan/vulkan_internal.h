@@ -181,6 +181,8 @@ vulkan__segment *vulkan__pool_add(vulkan__device *device, const vulkan__buffer *
 void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment);
 /** Gives back what streams are done with, and destroys streams that were waiting for that. */
 void vulkan__pool_reap(vulkan__device *device);
+/** Gives blocks that hold nothing back to the driver. */
+void vulkan__pool_trim(vulkan__device *device);
 /** The block that holds [address, address + size_bytes), or NULL. */
 vulkan__block *vulkan__pool_find(vulkan__device *device, uint64_t address, uint64_t size_bytes);
 /** Destroys all blocks; nothing uses them. */
@@ -192,6 +194,8 @@ void vulkan__memory_free(void *device, void *stream, ddisp_backend_memory *memor
 ddisp_status vulkan__memory_import(void *device, uint64_t address, uint64_t size_bytes,
                                    ddisp_backend_memory *out_memory);
 void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory);
+
+ddisp_status vulkan__memory_trim(void *device);
 
 /** Where a range lies, as copies want it. */
 typedef struct vulkan__place {

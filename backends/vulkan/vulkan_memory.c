@@ -249,6 +249,19 @@ void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory)
     memory->handle = NULL;
 }
 
+ddisp_status vulkan__memory_trim(void *device_handle)
+{
+    vulkan__device *device = device_handle;
+    ddisp_status status = vulkan__alive(device);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    vulkan__pool_reap(device);
+    vulkan__pool_trim(device);
+    pthread_mutex_unlock(&device->lock);
+    return vulkan__alive(device);
+}
+
 ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_range *range,
                                 const char *what, vulkan__place *out_place)
 {

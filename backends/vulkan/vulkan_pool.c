@@ -209,6 +209,13 @@ void vulkan__pool_reap(vulkan__device *device)
     }
 }
 
+void vulkan__pool_trim(vulkan__device *device)
+{
+    for (uint32_t i = device->block_count; i > 0; i--)
+        if (empty(device->blocks[i - 1]))
+            remove_block(device, device->blocks[i - 1]);
+}
+
 vulkan__block *vulkan__pool_find(vulkan__device *device, uint64_t address, uint64_t size_bytes)
 {
     uint32_t index = block_above(device, address);

@@ -70,6 +70,7 @@ static vulkan__stream *take_retired(vulkan__device *device)
 void vulkan__stream_retire(vulkan__device *device, vulkan__stream *stream)
 {
     /* Not destroyed: Mesa's queue thread (22.3) still touches a timeline after its waiters woke. */
+    vulkan__batch_release_waits(stream);
     vulkan__ring_close(device, &stream->arguments);
     vulkan__ring_close(device, &stream->upload);
     vulkan__ring_close(device, &stream->download);
@@ -128,9 +129,12 @@ void vulkan__stream_destroy(void *device_handle, void *stream_handle)
 {
     vulkan__device *device = device_handle;
     vulkan__stream *stream = stream_handle;
-    if (vulkan__batch_submit(device, stream) != DDISP_STATUS_OK && !atomic_load(&device->lost))
+    ddisp_status status = vulkan__batch_submit(device, stream);
+    if (status != DDISP_STATUS_OK && status != DDISP_STATUS_DEVICE_LOST)
         backend_log(device->services, DDISP_LOG_LEVEL_WARNING,
                     "vulkan: a stream was destroyed with work that could not be submitted");
+    if (status != DDISP_STATUS_OK)
+        stream->failed = status; /* so that nothing is made of it again */
     atomic_store(&stream->destroyed, true);
     pthread_mutex_lock(&device->lock);
     vulkan__pool_reap(device);

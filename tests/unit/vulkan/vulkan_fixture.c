@@ -4,6 +4,7 @@
 #include "vulkan_fixture.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "mul_backward_native.h"
@@ -50,10 +51,13 @@ static void log_message(void *self, ddisp_log_level level, const char *message)
 static ddisp_status fail_here(void *self, ddisp_status status, int64_t native_code,
                               const char *message)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     (void)self;
     (void)native_code;
+    pthread_mutex_lock(&lock);
     last_status = status;
     (void)snprintf(last_message, sizeof last_message, "%s", message);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
