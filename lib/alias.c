@@ -14,11 +14,24 @@ typedef struct range {
     const char *what;
     bool writes;
     bool add;
+    uint64_t low, high; /* bytes that it spans */
 } range;
+
+/* The bytes of a range, so that most pairs are told apart at once. */
+static range spanned(range r)
+{
+    if (!r.address)
+        return r;
+    ddisp__span span = ddisp__layout_span(r.layout, r.element_size);
+    r.low = r.address + (uint64_t)span.low;
+    r.high = r.address + (uint64_t)span.high;
+    return r;
+}
 
 static bool overlap(const range *a, const range *b)
 {
-    if (!a->address || !b->address || !(a->writes || b->writes))
+    if (!a->address || !b->address || !(a->writes || b->writes) || a->high <= b->low ||
+        b->high <= a->low)
         return false;
     if (a->add && b->add && a->address == b->address && a->element_size == b->element_size &&
         ddisp__layout_equal(a->layout, b->layout))
@@ -43,14 +56,14 @@ static ddisp_status compare(const ddisp__launch *launch, const range *ranges, ui
 static range data_range(const ddisp__launch *launch, uint32_t i)
 {
     const ddisp__operand *operand = &launch->operands[i];
-    return (range){.address = operand->address,
-                   .layout = &operand->layout,
-                   .element_size = ddisp_dtype_size(operand->dtype),
-                   .argument = i,
-                   .what = "data",
-                   .writes = launch->mode == DDISP_MODE_FORWARD &&
-                             operand->param->kind == DDISP_PARAM_KIND_TENSOR &&
-                             (operand->param->access & DDISP_ACCESS_OUT)};
+    return spanned((range){.address = operand->address,
+                           .layout = &operand->layout,
+                           .element_size = ddisp_dtype_size(operand->dtype),
+                           .argument = i,
+                           .what = "data",
+                           .writes = launch->mode == DDISP_MODE_FORWARD &&
+                                     operand->param->kind == DDISP_PARAM_KIND_TENSOR &&
+                                     (operand->param->access & DDISP_ACCESS_OUT)});
 }
 
 ddisp_status ddisp__alias_check_data(ddisp__launch *launch)
@@ -76,20 +89,21 @@ ddisp_status ddisp__alias_check_gradients(ddisp__launch *launch)
         if (operand->address)
             ranges[count++] = data_range(launch, i);
         if (operand->add.wanted && operand->add.gradient.address)
-            ranges[count++] = (range){.address = operand->add.gradient.address,
-                                      .layout = &operand->add.gradient.layout,
-                                      .element_size = ddisp_dtype_size(operand->add.gradient.dtype),
-                                      .argument = i,
-                                      .what = "the gradient added to",
-                                      .writes = true,
-                                      .add = true};
+            ranges[count++] =
+                spanned((range){.address = operand->add.gradient.address,
+                                .layout = &operand->add.gradient.layout,
+                                .element_size = ddisp_dtype_size(operand->add.gradient.dtype),
+                                .argument = i,
+                                .what = "the gradient added to",
+                                .writes = true,
+                                .add = true});
         if (operand->read.wanted && operand->read.gradient.address)
             ranges[count++] =
-                (range){.address = operand->read.gradient.address,
-                        .layout = &operand->read.gradient.layout,
-                        .element_size = ddisp_dtype_size(operand->read.gradient.dtype),
-                        .argument = i,
-                        .what = "the upstream gradient"};
+                spanned((range){.address = operand->read.gradient.address,
+                                .layout = &operand->read.gradient.layout,
+                                .element_size = ddisp_dtype_size(operand->read.gradient.dtype),
+                                .argument = i,
+                                .what = "the upstream gradient"});
     }
     return compare(launch, ranges, count);
 }

@@ -24,6 +24,30 @@ ddisp_status ddisp__launch_fail(const ddisp__launch *launch, uint32_t argument, 
                                 name, argument, text);
 }
 
+static void reset_slot(ddisp__slot *slot)
+{
+    memset(slot, 0, offsetof(ddisp__slot, gradient));
+    slot->gradient.buffer = NULL;
+    slot->gradient.address = 0;
+    slot->gradient.dtype = DDISP_DTYPE_ANY;
+}
+
+/* An operand is large: what is set before it is read stays as it is. */
+static void reset(ddisp__operand *operand)
+{
+    operand->tensor = NULL;
+    operand->tensor_id = 0;
+    operand->buffer = NULL;
+    operand->address = operand->flags = operand->scalar = 0;
+    operand->dtype = DDISP_DTYPE_ANY;
+    operand->layout.rank = 0;
+    operand->layout.numel = 0;
+    operand->owner = UINT32_MAX;
+    operand->alias = 0;
+    reset_slot(&operand->add);
+    reset_slot(&operand->read);
+}
+
 static ddisp_status resolve_scalar(ddisp__launch *launch, uint32_t i, const ddisp_arg *arg)
 {
     ddisp__operand *operand = &launch->operands[i];
@@ -239,9 +263,8 @@ ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *ar
 {
     for (uint32_t i = 0; i < launch->count; i++) { /* all of them: a failure looks at them too */
         ddisp__operand *operand = &launch->operands[i];
-        memset(operand, 0, sizeof *operand);
+        reset(operand);
         operand->param = &launch->kernel->params[i];
-        operand->owner = UINT32_MAX;
     }
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp_status status = resolve(launch, i, &args[i]);

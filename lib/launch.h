@@ -21,21 +21,22 @@
 /** Most native arguments of an entry. */
 #define DDISP__MAX_NATIVES 128
 
-/** A gradient slot of an operand. */
+/** A gradient slot of an operand. The fields up to `gradient` start as zeros, the rest is set
+ * before it is read. */
 typedef struct ddisp__slot {
     bool exists;
-    bool wanted; /* add: the operand requires a gradient. read: an upstream gradient is there */
+    bool wanted;         /* add: the operand requires a gradient. read: an upstream is there */
     bool is_explicit;    /* an address from the caller: never stored, taken or made */
+    bool converts;       /* the kernel is given a temporary instead of target */
     uint32_t alias;      /* add: 1 + index of the first add slot with the same memory, 0: none */
     ddisp_policy policy; /* of a frozen add slot */
     ddisp_backing backing;
+    uint32_t operation; /* how the temporary gets into target: DDISP_BACKEND_ACCUMULATE_... */
     const char *reason; /* static text for the report */
     uint64_t report_flags;
     uint64_t bytes;           /* memory that this launch took for it */
-    ddisp__gradient gradient; /* what the kernel is given; buffer not counted */
     ddisp_buffer *temporary;  /* counted: scratch, zeros or a conversion of this launch */
-    bool converts;            /* the kernel is given a temporary instead of target */
-    uint32_t operation;       /* how the temporary gets into target: DDISP_BACKEND_ACCUMULATE_... */
+    ddisp__gradient gradient; /* what the kernel is given; buffer not counted */
     ddisp__gradient target;   /* the gradient itself, when it converts; buffer not counted */
     ddisp_backend_range sink; /* when the backing is SINK */
 } ddisp__slot;
