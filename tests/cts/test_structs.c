@@ -41,7 +41,7 @@ static void drop(void *map, size_t size)
 static ddisp_status call_with(cts *t, const struct subject *s, uint32_t size, unsigned char last)
 {
     void *map;
-    uint32_t memory = size < s->first_size ? s->size : size;
+    uint32_t memory = ((size < s->first_size ? s->size : size) + 7) & ~7u; /* aligned */
     unsigned char *structure = at_edge(memory, &map);
     memset(structure, 0, memory);
     if (s->fill)
