@@ -21,9 +21,12 @@ typedef struct CUevent_st *cu__event;
 typedef struct CUmod_st *cu__module;
 typedef struct CUfunc_st *cu__function;
 typedef struct CUmemPoolHandle_st *cu__pool;
+typedef unsigned long long cu__allocation; /* CUmemGenericAllocationHandle */
 
 struct CUuuid_st;
 struct CUmemPoolProps_st;
+struct CUmemAllocationProp_st;
+struct CUmemAccessDesc_st;
 
 /** CUuuid; handed to the driver as a pointer to its own tag. */
 typedef struct cu__uuid {
@@ -40,6 +43,23 @@ typedef struct cu__pool_properties {
     size_t max_size_bytes;
     unsigned char reserved[56];
 } cu__pool_properties;
+
+/** CUmemAllocationProp; everything that is not set here must be zero. */
+typedef struct cu__allocation_properties {
+    unsigned int type;
+    unsigned int handle_types;
+    unsigned int location_type;
+    int location_id;
+    void *handle_data;
+    unsigned char flags[8];
+} cu__allocation_properties;
+
+/** CUmemAccessDesc. */
+typedef struct cu__access {
+    unsigned int location_type;
+    int location_id;
+    unsigned int flags;
+} cu__access;
 
 /** Oldest driver that is taken, and the version of every entry point that is asked for. */
 #define CU__MINIMUM_VERSION 12000
@@ -101,6 +121,7 @@ enum {
     CU__DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU__DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     CU__DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+    CU__DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU__DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
 };
 
@@ -110,6 +131,8 @@ enum {
     CU__EVENT_DISABLE_TIMING = 2,
     CU__MEM_ALLOCATION_TYPE_PINNED = 1,
     CU__MEM_LOCATION_TYPE_DEVICE = 1,
+    CU__MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+    CU__MEM_ALLOC_GRANULARITY_MINIMUM = 0,
     CU__MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
     CU__JIT_ERROR_LOG_BUFFER = 5,
     CU__JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
@@ -166,6 +189,26 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
       (cu__pool pool, size_t minimum_bytes_to_keep))                                               \
     X(mem_pool_set_attribute, "cuMemPoolSetAttribute", cuMemPoolSetAttribute,                      \
       (cu__pool pool, unsigned int attribute, void *value))                                        \
+    X(mem_get_allocation_granularity, "cuMemGetAllocationGranularity",                             \
+      cuMemGetAllocationGranularity,                                                               \
+      (size_t * out_granularity_bytes, const struct CUmemAllocationProp_st *properties,            \
+       unsigned int option))                                                                       \
+    X(mem_address_reserve, "cuMemAddressReserve", cuMemAddressReserve,                             \
+      (cu__address * out_address, size_t size_bytes, size_t alignment_bytes, cu__address wish,     \
+       unsigned long long flags))                                                                  \
+    X(mem_address_free, "cuMemAddressFree", cuMemAddressFree,                                      \
+      (cu__address address, size_t size_bytes))                                                    \
+    X(mem_create, "cuMemCreate", cuMemCreate,                                                      \
+      (cu__allocation * out_allocation, size_t size_bytes,                                         \
+       const struct CUmemAllocationProp_st *properties, unsigned long long flags))                 \
+    X(mem_release, "cuMemRelease", cuMemRelease, (cu__allocation allocation))                      \
+    X(mem_map, "cuMemMap", cuMemMap,                                                               \
+      (cu__address address, size_t size_bytes, size_t offset_bytes, cu__allocation allocation,     \
+       unsigned long long flags))                                                                  \
+    X(mem_unmap, "cuMemUnmap", cuMemUnmap, (cu__address address, size_t size_bytes))               \
+    X(mem_set_access, "cuMemSetAccess", cuMemSetAccess,                                            \
+      (cu__address address, size_t size_bytes, const struct CUmemAccessDesc_st *access,            \
+       size_t count))                                                                              \
     X(memcpy_htod_async, "cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2,                                \
       (cu__address destination, const void *source, size_t size_bytes, cu__stream stream))         \
     X(memcpy_dtoh_async, "cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2,                                \
@@ -202,6 +245,9 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
       (int *out_value, unsigned int attribute, cu__function function))                             \
     X(func_set_attribute, "cuFuncSetAttribute", cuFuncSetAttribute,                                \
       (cu__function function, unsigned int attribute, int value))                                  \
+    X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                    \
+      cuOccupancyMaxActiveBlocksPerMultiprocessor,                                                 \
+      (int *out_groups, cu__function function, int group_size, size_t shared_bytes))               \
     X(launch_kernel, "cuLaunchKernel", cuLaunchKernel,                                             \
       (cu__function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,       \
        unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \

@@ -46,6 +46,7 @@ static void set_defaults(void)
     fake.capability_major = 9;
     fake.capability_minor = 0;
     fake.pools = setting("FAKE_CUDA_POOLS", 1) != 0;
+    fake.virtual_memory = true;
     fake.proc_address = setting("FAKE_CUDA_PROC_ADDRESS", 1) != 0;
     fake.max_threads = 1024;
     fake.static_shared_bytes = 0;
@@ -155,6 +156,7 @@ SETTER(fake_cuda_delay, uint64_t, delay)
 SETTER(fake_cuda_set_memory, uint64_t, memory_bytes)
 SETTER(fake_cuda_set_version, int, version)
 SETTER(fake_cuda_set_pools, int, pools)
+SETTER(fake_cuda_set_virtual_memory, int, virtual_memory)
 
 void fake_cuda_set_capability(int major, int minor)
 {
@@ -194,6 +196,7 @@ LIVE(fake_cuda_live_pools, pool_count)
 LIVE(fake_cuda_live_streams, streams)
 LIVE(fake_cuda_live_events, events)
 LIVE(fake_cuda_live_modules, modules)
+LIVE(fake_cuda_live_virtual, reservations + fake.physical_allocations + fake.mappings)
 
 uint64_t fake_cuda_live_contexts(void)
 {
@@ -210,7 +213,7 @@ uint64_t fake_cuda_live(void)
 {
     return fake_cuda_live_allocations() + fake_cuda_live_host_allocations() +
            fake_cuda_live_contexts() + fake_cuda_live_pools() + fake_cuda_live_streams() +
-           fake_cuda_live_events() + fake_cuda_live_modules();
+           fake_cuda_live_events() + fake_cuda_live_modules() + fake_cuda_live_virtual();
 }
 
 /* ---- every call */

@@ -194,7 +194,9 @@ cu__result cuDeviceGetAttribute(int *out_value, unsigned int attribute, cu__devi
                  : attribute == CU__DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
                      ? fake.capability_minor
                  : attribute == CU__DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED ? fake.pools
-                                                                            : -1;
+                 : attribute == CU__DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+                     ? fake.virtual_memory
+                     : -1;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         if (values[i].attribute == attribute) {
             *out_value = values[i].value;

@@ -49,6 +49,7 @@ uint64_t fake_cuda_live_pools(void);
 uint64_t fake_cuda_live_streams(void);
 uint64_t fake_cuda_live_events(void);
 uint64_t fake_cuda_live_modules(void);
+uint64_t fake_cuda_live_virtual(void); /**< reserved ranges, physical memory, mappings */
 /** All of these together. */
 uint64_t fake_cuda_live(void);
 
@@ -59,6 +60,7 @@ void fake_cuda_set_memory(uint64_t size_bytes);
 void fake_cuda_set_version(int version);
 void fake_cuda_set_capability(int major, int minor);
 void fake_cuda_set_pools(int supported);
+void fake_cuda_set_virtual_memory(int supported);
 /** What compiled functions report as most threads per block, and as static shared memory. */
 void fake_cuda_set_function_limits(int max_threads, int static_shared_bytes);
 

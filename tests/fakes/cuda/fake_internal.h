@@ -48,11 +48,13 @@ struct fake_state {
     int device_count;
     int capability_major, capability_minor;
     bool pools;
+    bool virtual_memory;
     bool proc_address;
     int max_threads, static_shared_bytes;
     const char *kernel_name;
     fake_cuda_kernel kernel;
     /* live objects */
+    uint64_t reservations, physical_allocations, mappings;
     uint64_t allocations, host_allocations, pool_count, streams, events, modules;
     struct CUctx_st contexts[FAKE_DEVICES];
 };
@@ -72,6 +74,8 @@ bool fake_releases(cu__result result);
 cu__result fake_end(cu__result result);
 /** Whether [address, address + size) lies in live memory. Locked. */
 bool fake_in_memory(cu__address address, uint64_t size_bytes);
+/** Whether all of [address, address + size) is mapped and may be used. Locked. */
+bool fake_in_mapping(cu__address address, uint64_t size_bytes);
 /** Context current on this thread. */
 cu__context fake_current(void);
 

@@ -32,7 +32,7 @@ bool fake_in_memory(cu__address address, uint64_t size_bytes)
             return true;
         }
     }
-    return false;
+    return fake_in_mapping(address, size_bytes);
 }
 
 static void *pointer_of(cu__address address)

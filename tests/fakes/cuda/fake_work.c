@@ -235,6 +235,16 @@ cu__result cuFuncSetAttribute(cu__function function, unsigned int attribute, int
     return fake_end(result);
 }
 
+cu__result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out_groups, cu__function function,
+                                                       int group_size, size_t shared_bytes)
+{
+    cu__result result = fake_begin_current(FAKE_occupancy);
+    (void)function;
+    (void)shared_bytes;
+    *out_groups = 1024 / group_size;
+    return fake_end(result);
+}
+
 cu__result cuLaunchKernel(cu__function function, unsigned int grid_x, unsigned int grid_y,
                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                           unsigned int block_z, unsigned int shared_bytes, cu__stream stream,

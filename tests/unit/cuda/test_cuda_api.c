@@ -38,6 +38,7 @@ static void handles_are_those_of_the_driver(void **state)
     assert_true(SAME_TYPE(CUmodule, cu__module));
     assert_true(SAME_TYPE(CUfunction, cu__function));
     assert_true(SAME_TYPE(CUmemoryPool, cu__pool));
+    assert_true(SAME_TYPE(CUmemGenericAllocationHandle, cu__allocation));
 }
 
 static void structs_are_laid_out_as_those_of_the_driver(void **state)
@@ -55,6 +56,23 @@ static void structs_are_laid_out_as_those_of_the_driver(void **state)
                      offsetof(CUmemPoolProps, location.id));
     assert_int_equal(offsetof(cu__pool_properties, security_attributes),
                      offsetof(CUmemPoolProps, win32SecurityAttributes));
+    assert_int_equal(sizeof(cu__allocation_properties), sizeof(CUmemAllocationProp));
+    assert_int_equal(offsetof(cu__allocation_properties, type),
+                     offsetof(CUmemAllocationProp, type));
+    assert_int_equal(offsetof(cu__allocation_properties, handle_types),
+                     offsetof(CUmemAllocationProp, requestedHandleTypes));
+    assert_int_equal(offsetof(cu__allocation_properties, location_type),
+                     offsetof(CUmemAllocationProp, location.type));
+    assert_int_equal(offsetof(cu__allocation_properties, location_id),
+                     offsetof(CUmemAllocationProp, location.id));
+    assert_int_equal(offsetof(cu__allocation_properties, handle_data),
+                     offsetof(CUmemAllocationProp, win32HandleMetaData));
+    assert_int_equal(offsetof(cu__allocation_properties, flags),
+                     offsetof(CUmemAllocationProp, allocFlags));
+    assert_int_equal(sizeof(cu__access), sizeof(CUmemAccessDesc));
+    assert_int_equal(offsetof(cu__access, location_type), offsetof(CUmemAccessDesc, location.type));
+    assert_int_equal(offsetof(cu__access, location_id), offsetof(CUmemAccessDesc, location.id));
+    assert_int_equal(offsetof(cu__access, flags), offsetof(CUmemAccessDesc, flags));
 }
 
 static void results_are_those_of_the_driver(void **state)
@@ -123,12 +141,15 @@ static void constants_are_those_of_the_driver(void **state)
     CHECK(DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     CHECK(DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     CHECK(DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    CHECK(DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
     CHECK(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
     CHECK(GET_PROC_ADDRESS_LEGACY_STREAM);
     CHECK(STREAM_NON_BLOCKING);
     CHECK(EVENT_DISABLE_TIMING);
     CHECK(MEM_ALLOCATION_TYPE_PINNED);
     CHECK(MEM_LOCATION_TYPE_DEVICE);
+    CHECK(MEM_ACCESS_FLAGS_PROT_READWRITE);
+    CHECK(MEM_ALLOC_GRANULARITY_MINIMUM);
     CHECK(MEMPOOL_ATTR_RELEASE_THRESHOLD);
     CHECK(JIT_ERROR_LOG_BUFFER);
     CHECK(JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
