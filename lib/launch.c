@@ -5,6 +5,8 @@
  */
 #include "launch.h"
 
+#include <string.h>
+
 static ddisp_status read_options(ddisp__launch *launch, const ddisp_launch_options *options)
 {
     const uint64_t known = DDISP_LAUNCH_ZERO_UPSTREAM | DDISP_LAUNCH_KEEP_UPSTREAM |
@@ -247,4 +249,50 @@ ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg
         give_error(launch.options.error);
     }
     return status;
+}
+
+/* Up to the signature, as a launch goes. */
+static ddisp_status name(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
+                         ddisp_stream *stream)
+{
+    ddisp_status status = resolve(launch, args, arg_count, stream);
+    if (!status && launch->mode == DDISP_MODE_BACKWARD)
+        status = ddisp__gradient_precheck(launch);
+    if (!status && launch->mode == DDISP_MODE_BACKWARD)
+        status = ddisp__gradient_snapshot(launch);
+    if (!status)
+        ddisp__signature_write(launch);
+    return status;
+}
+
+ddisp_status ddisp_launch_signature(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
+                                    uint32_t arg_count, const ddisp_launch_options *options,
+                                    ddisp_stream *stream, ddisp_signature *out_signature)
+{
+    ddisp__launch launch;
+    ddisp_signature signature;
+    if (!kernel)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "kernel is NULL");
+    ddisp_status status = ddisp__context_check(kernel->context);
+    if (status)
+        return status;
+    start(&launch, kernel, mode);
+    status = read_options(&launch, options);
+    if (status)
+        return status;
+    status = name(&launch, args, arg_count, stream);
+    ddisp_error error = *ddisp__error();
+    ddisp__gradient_finish(&launch);
+    if (status) {
+        ddisp__error_restore(&error);
+        give_error(launch.options.error);
+        return status;
+    }
+    memset(&signature, 0, sizeof signature);
+    signature.size = (uint32_t)sizeof signature;
+    signature.byte_count = launch.signature_size;
+    memcpy(signature.hash, &launch.hash, sizeof signature.hash);
+    memcpy(signature.bytes, launch.signature, launch.signature_size);
+    return ddisp__struct_write("out_signature", out_signature, sizeof signature, sizeof signature,
+                               &signature);
 }

@@ -12,6 +12,7 @@
 #include "graph.h"
 #include "kernel.h"
 #include "launch.h"
+#include "signature.h"
 #include "tensor.h"
 
 #endif

@@ -242,6 +242,46 @@ static const row ddisp_accumulate_options_rows[] = {
 };
 LAYOUT(ddisp_accumulate_options, 24);
 
+static const row ddisp_signature_rows[] = {
+    ROW(ddisp_signature, size, 0, 4),
+    ROW(ddisp_signature, byte_count, 4, 4),
+    ROW(ddisp_signature, hash, 8, 16),
+    ROW(ddisp_signature, bytes, 24, 2024),
+};
+LAYOUT(ddisp_signature, 2048);
+
+static const row ddisp_signature_info_rows[] = {
+    ROW(ddisp_signature_info, size, 0, 4),
+    ROW(ddisp_signature_info, version, 4, 4),
+    ROW(ddisp_signature_info, mode, 8, 4),
+    ROW(ddisp_signature_info, param_count, 12, 4),
+    ROW(ddisp_signature_info, backend, 16, 32),
+    ROW(ddisp_signature_info, architecture, 48, 32),
+    ROW(ddisp_signature_info, vendor_id, 80, 4),
+    ROW(ddisp_signature_info, device_id, 84, 4),
+    ROW(ddisp_signature_info, driver_id, 88, 4),
+    ROW(ddisp_signature_info, index_width, 92, 4),
+    ROW(ddisp_signature_info, features, 96, 8),
+    ROW(ddisp_signature_info, flags, 104, 8),
+    ROW(ddisp_signature_info, deterministic, 112, 4),
+    ROW(ddisp_signature_info, atomic_mode, 116, 4),
+    ROW(ddisp_signature_info, kernel, 120, 16),
+    ROW(ddisp_signature_info, hash, 136, 16),
+};
+LAYOUT(ddisp_signature_info, 152);
+
+static const row ddisp_signature_param_rows[] = {
+    ROW(ddisp_signature_param, size, 0, 4),         ROW(ddisp_signature_param, kind, 4, 4),
+    ROW(ddisp_signature_param, access, 8, 4),       ROW(ddisp_signature_param, dtype, 12, 4),
+    ROW(ddisp_signature_param, rank, 16, 4),        ROW(ddisp_signature_param, layout, 20, 4),
+    ROW(ddisp_signature_param, alignment, 24, 4),   ROW(ddisp_signature_param, alias, 28, 4),
+    ROW(ddisp_signature_param, flags, 32, 4),       ROW(ddisp_signature_param, policy, 36, 4),
+    ROW(ddisp_signature_param, write_modes, 40, 4), ROW(ddisp_signature_param, add_alias, 44, 4),
+    ROW(ddisp_signature_param, add_dtype, 48, 4),   ROW(ddisp_signature_param, add_layout, 52, 4),
+    ROW(ddisp_signature_param, read_dtype, 56, 4),  ROW(ddisp_signature_param, read_layout, 60, 4),
+};
+LAYOUT(ddisp_signature_param, 64);
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +305,9 @@ int main(void)
         TEST(ddisp_arg),
         TEST(ddisp_launch_options),
         TEST(ddisp_report_info),
+        TEST(ddisp_signature),
+        TEST(ddisp_signature_info),
+        TEST(ddisp_signature_param),
         TEST(ddisp_report_slot),
         TEST(ddisp_accumulate_options),
     };
