@@ -61,7 +61,8 @@ static ddisp_status check_block(const ddisp_backend_services *services,
                                 const ddisp_backend_code *code, const cuda__ptx_entry *found)
 {
     int length = (int)found->name_length;
-    bool pointer = found->param_is_scalar && found->param_bytes == 8;
+    bool pointer =
+        found->param_bytes == 8; /* also in an array of bytes, as nvcc writes constants */
     if (found->param_count != 1) {
         return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
                             "kernel %s: entry '%.*s' has %u parameters, the standard argument "
