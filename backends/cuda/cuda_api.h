@@ -22,11 +22,17 @@ typedef struct CUmod_st *cu__module;
 typedef struct CUfunc_st *cu__function;
 typedef struct CUmemPoolHandle_st *cu__pool;
 typedef unsigned long long cu__allocation; /* CUmemGenericAllocationHandle */
+typedef struct CUlinkState_st *cu__link;
+typedef struct CUgraph_st *cu__graph;
+typedef struct CUgraphNode_st *cu__graph_node;
+typedef struct CUgraphExec_st *cu__graph_exec;
 
 struct CUuuid_st;
 struct CUmemPoolProps_st;
 struct CUmemAllocationProp_st;
 struct CUmemAccessDesc_st;
+struct CUkern_st;
+struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 
 /** CUuuid; handed to the driver as a pointer to its own tag. */
 typedef struct cu__uuid {
@@ -43,6 +49,18 @@ typedef struct cu__pool_properties {
     size_t max_size_bytes;
     unsigned char reserved[56];
 } cu__pool_properties;
+
+/** CUDA_KERNEL_NODE_PARAMS_v2. */
+typedef struct cu__kernel_node_params {
+    cu__function function;
+    unsigned int grid[3];
+    unsigned int block[3];
+    unsigned int shared_bytes;
+    void **parameters;
+    void **extra;
+    struct CUkern_st *kernel;
+    cu__context context;
+} cu__kernel_node_params;
 
 /** CUmemAllocationProp; everything that is not set here must be zero. */
 typedef struct cu__allocation_properties {
@@ -63,6 +81,8 @@ typedef struct cu__access {
 
 /** Oldest driver that is taken, and the version of every entry point that is asked for. */
 #define CU__MINIMUM_VERSION 12000
+/** Version of the entry points that may be missing. */
+#define CU__OPTIONAL_VERSION 12040
 
 enum {
     CU__SUCCESS = 0,
@@ -104,6 +124,10 @@ enum {
     CU__ERROR_NOT_SUPPORTED = 801,
     CU__ERROR_SYSTEM_DRIVER_MISMATCH = 803,
     CU__ERROR_MPS_CLIENT_TERMINATED = 810,
+    CU__ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CU__ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CU__ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+    CU__ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
     CU__ERROR_EXTERNAL_DEVICE = 911,
     CU__ERROR_UNKNOWN = 999,
 };
@@ -128,6 +152,10 @@ enum {
 enum {
     CU__GET_PROC_ADDRESS_LEGACY_STREAM = 1,
     CU__STREAM_NON_BLOCKING = 1,
+    CU__STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+    CU__STREAM_CAPTURE_MODE_RELAXED = 2,
+    CU__STREAM_CAPTURE_STATUS_ACTIVE = 1,
+    CU__EVENT_DEFAULT = 0,
     CU__EVENT_DISABLE_TIMING = 2,
     CU__MEM_ALLOCATION_TYPE_PINNED = 1,
     CU__MEM_LOCATION_TYPE_DEVICE = 1,
@@ -136,6 +164,7 @@ enum {
     CU__MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
     CU__JIT_ERROR_LOG_BUFFER = 5,
     CU__JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+    CU__JIT_INPUT_PTX = 1,
     CU__FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
     CU__FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
     CU__FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
@@ -230,11 +259,42 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
     X(stream_synchronize, "cuStreamSynchronize", cuStreamSynchronize, (cu__stream stream))         \
     X(stream_wait_event, "cuStreamWaitEvent", cuStreamWaitEvent,                                   \
       (cu__stream stream, cu__event event, unsigned int flags))                                    \
+    X(stream_get_ctx, "cuStreamGetCtx", cuStreamGetCtx,                                            \
+      (cu__stream stream, cu__context * out_context))                                              \
+    X(stream_begin_capture, "cuStreamBeginCapture", cuStreamBeginCapture_v2,                       \
+      (cu__stream stream, unsigned int mode))                                                      \
+    X(stream_end_capture, "cuStreamEndCapture", cuStreamEndCapture,                                \
+      (cu__stream stream, cu__graph * out_graph))                                                  \
+    X(stream_get_capture_info, "cuStreamGetCaptureInfo", cuStreamGetCaptureInfo_v2,                \
+      (cu__stream stream, unsigned int *out_status, uint64_t *out_id, cu__graph *out_graph,        \
+       const cu__graph_node **out_dependencies, size_t *out_count))                                \
+    X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
+      cuThreadExchangeStreamCaptureMode, (unsigned int *mode))                                     \
+    X(graph_instantiate, "cuGraphInstantiateWithFlags", cuGraphInstantiateWithFlags,               \
+      (cu__graph_exec * out_exec, cu__graph graph, unsigned long long flags))                      \
+    X(graph_launch, "cuGraphLaunch", cuGraphLaunch, (cu__graph_exec exec, cu__stream stream))      \
+    X(graph_exec_kernel_node_set_params, "cuGraphExecKernelNodeSetParams",                         \
+      cuGraphExecKernelNodeSetParams_v2,                                                           \
+      (cu__graph_exec exec, cu__graph_node node,                                                   \
+       const struct CUDA_KERNEL_NODE_PARAMS_v2_st *params))                                        \
+    X(graph_exec_destroy, "cuGraphExecDestroy", cuGraphExecDestroy, (cu__graph_exec exec))         \
+    X(graph_destroy, "cuGraphDestroy", cuGraphDestroy, (cu__graph graph))                          \
     X(event_create, "cuEventCreate", cuEventCreate, (cu__event * out_event, unsigned int flags))   \
     X(event_destroy, "cuEventDestroy", cuEventDestroy_v2, (cu__event event))                       \
     X(event_record, "cuEventRecord", cuEventRecord, (cu__event event, cu__stream stream))          \
     X(event_query, "cuEventQuery", cuEventQuery, (cu__event event))                                \
     X(event_synchronize, "cuEventSynchronize", cuEventSynchronize, (cu__event event))              \
+    X(event_elapsed_time, "cuEventElapsedTime", cuEventElapsedTime,                                \
+      (float *out_milliseconds, cu__event begin, cu__event end))                                   \
+    X(link_create, "cuLinkCreate", cuLinkCreate_v2,                                                \
+      (unsigned int option_count, unsigned int *options, void **option_values,                     \
+       cu__link *out_link))                                                                        \
+    X(link_add_data, "cuLinkAddData", cuLinkAddData_v2,                                            \
+      (cu__link link, unsigned int type, void *data, size_t size_bytes, const char *name,          \
+       unsigned int option_count, unsigned int *options, void **option_values))                    \
+    X(link_complete, "cuLinkComplete", cuLinkComplete,                                             \
+      (cu__link link, void **out_cubin, size_t *out_size_bytes))                                   \
+    X(link_destroy, "cuLinkDestroy", cuLinkDestroy, (cu__link link))                               \
     X(module_load_data_ex, "cuModuleLoadDataEx", cuModuleLoadDataEx,                               \
       (cu__module * out_module, const void *image, unsigned int option_count,                      \
        unsigned int *options, void **option_values))                                               \
@@ -253,15 +313,22 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
        unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
        unsigned int shared_bytes, cu__stream stream, void **parameters, void **extra))
 
+/** Entry points of CU__OPTIONAL_VERSION: NULL in cu__api where the driver is older. */
+#define CU__OPTIONAL_ENTRY_POINTS(X)                                                               \
+    X(func_get_param_info, "cuFuncGetParamInfo", cuFuncGetParamInfo,                               \
+      (cu__function function, size_t index, size_t * out_offset_bytes, size_t * out_size_bytes))
+
 #define CU__DECLARE_TYPE(member, name, symbol, parameters)                                         \
     typedef cu__result(*cu__##member##_function) parameters;
 CU__ENTRY_POINTS(CU__DECLARE_TYPE)
+CU__OPTIONAL_ENTRY_POINTS(CU__DECLARE_TYPE)
 #undef CU__DECLARE_TYPE
 
 /** Every entry point, found. */
 typedef struct cu__api {
 #define CU__DECLARE_MEMBER(member, name, symbol, parameters) cu__##member##_function member;
     CU__ENTRY_POINTS(CU__DECLARE_MEMBER)
+    CU__OPTIONAL_ENTRY_POINTS(CU__DECLARE_MEMBER)
 #undef CU__DECLARE_MEMBER
 } cu__api;
 

@@ -22,12 +22,13 @@ static struct {
 static const char library_name[] = "libcuda.so.1";
 
 /* The versioned symbol serves drivers, and tools that stand in for them, without the look-up. */
-static void *find(void *library, cu__get_proc_address look_up, const char *name, const char *symbol)
+static void *find(void *library, cu__get_proc_address look_up, const char *name, const char *symbol,
+                  int version)
 {
     void *address = NULL;
     unsigned int found = 0;
-    if (look_up && look_up(name, &address, CU__MINIMUM_VERSION, CU__GET_PROC_ADDRESS_LEGACY_STREAM,
-                           &found) == CU__SUCCESS) {
+    if (look_up && look_up(name, &address, version, CU__GET_PROC_ADDRESS_LEGACY_STREAM, &found) ==
+                       CU__SUCCESS) {
         if (address) {
             return address;
         }
@@ -42,12 +43,17 @@ static const char *fill(void *library, cu__api *api)
     void *address = dlsym(library, "cuGetProcAddress_v2");
     memcpy(&look_up, &address, sizeof look_up);
 #define FIND(member, name, symbol, parameters)                                                     \
-    address = find(library, look_up, name, #symbol);                                               \
+    address = find(library, look_up, name, #symbol, CU__MINIMUM_VERSION);                          \
     if (!address) {                                                                                \
         return #symbol;                                                                            \
     }                                                                                              \
     memcpy(&api->member, &address, sizeof address);
     CU__ENTRY_POINTS(FIND)
+#undef FIND
+#define FIND(member, name, symbol, parameters)                                                     \
+    address = find(library, look_up, name, #symbol, CU__OPTIONAL_VERSION);                         \
+    memcpy(&api->member, &address, sizeof address);
+    CU__OPTIONAL_ENTRY_POINTS(FIND)
 #undef FIND
     return NULL;
 }
@@ -221,10 +227,23 @@ void cuda__note(cuda__device *device, cu__result result, const char *call)
                 device->ordinal, text);
 }
 
+/* While something is captured, calls that CUDA forbids the capturing thread (allocations, loading
+ * of modules) are made with the leave to make them: none of them touches the capturing stream. */
+static cu__result relax(cuda__device *device, cuda__scope *scope)
+{
+    if (atomic_load_explicit(&device->captures, memory_order_relaxed) == 0) {
+        return CU__SUCCESS;
+    }
+    scope->capture_mode = CU__STREAM_CAPTURE_MODE_RELAXED;
+    cu__result result = device->api->thread_exchange_capture_mode(&scope->capture_mode);
+    scope->relaxed = result == CU__SUCCESS;
+    return result;
+}
+
 ddisp_status cuda__enter(cuda__device *device, cuda__scope *scope)
 {
     cu__context current = NULL;
-    scope->pushed = false;
+    scope->pushed = scope->relaxed = false;
     if (cuda__driver_lost(device->ordinal)) {
         return backend_fail(device->services, DDISP_STATUS_DEVICE_LOST, 0,
                             "cuda:%d was lost earlier in this process; CUDA cannot be recovered "
@@ -235,36 +254,43 @@ ddisp_status cuda__enter(cuda__device *device, cuda__scope *scope)
     if (result != CU__SUCCESS) {
         return cuda__fail(device, result, "cuCtxGetCurrent");
     }
-    if (current == device->context) {
-        return DDISP_STATUS_OK;
+    if (current != device->context) {
+        result = device->api->ctx_push_current(device->context);
+        if (result != CU__SUCCESS) {
+            return cuda__fail(device, result, "cuCtxPushCurrent");
+        }
+        scope->pushed = true;
     }
-    result = device->api->ctx_push_current(device->context);
+    result = relax(device, scope);
     if (result != CU__SUCCESS) {
-        return cuda__fail(device, result, "cuCtxPushCurrent");
+        cuda__leave(device, scope);
+        return cuda__fail(device, result, "cuThreadExchangeStreamCaptureMode");
     }
-    scope->pushed = true;
     return DDISP_STATUS_OK;
 }
 
 bool cuda__enter_release(cuda__device *device, cuda__scope *scope)
 {
     cu__context current = NULL;
-    scope->pushed = false;
+    scope->pushed = scope->relaxed = false;
     if (cuda__driver_lost(device->ordinal)) {
         return false;
     }
     /* Nothing comes after a release that could try again, so a refusal is asked about twice. */
     for (int attempt = 0; attempt < 2; attempt++) {
         cu__result result = device->api->ctx_get_current(&current);
-        if (result == CU__SUCCESS && current == device->context) {
-            return true;
-        }
-        if (cuda__result_status(result) != DDISP_STATUS_DEVICE_LOST) {
+        bool is_current = result == CU__SUCCESS && current == device->context;
+        if (!is_current && cuda__result_status(result) != DDISP_STATUS_DEVICE_LOST) {
             result = device->api->ctx_push_current(device->context);
         }
         if (result == CU__SUCCESS) {
-            scope->pushed = true;
-            return true;
+            scope->pushed = !is_current;
+            cuda__note(device, relax(device, scope), "cuThreadExchangeStreamCaptureMode");
+            if (!cuda__driver_lost(device->ordinal)) {
+                return true;
+            }
+            cuda__leave(device, scope);
+            return false;
         }
         cuda__note(device, result, "cuCtxPushCurrent");
         if (cuda__result_status(result) == DDISP_STATUS_DEVICE_LOST) {
@@ -277,12 +303,18 @@ bool cuda__enter_release(cuda__device *device, cuda__scope *scope)
 void cuda__leave(cuda__device *device, const cuda__scope *scope)
 {
     cu__context ignored = NULL;
-    if (!scope->pushed) {
-        return;
+    unsigned int mode = scope->capture_mode;
+    cu__result results[2] = {CU__SUCCESS, CU__SUCCESS};
+    if (scope->relaxed) {
+        results[0] = device->api->thread_exchange_capture_mode(&mode);
+    }
+    if (scope->pushed) {
+        results[1] = device->api->ctx_pop_current(&ignored);
     }
     /* A failure here is that of earlier work. A loss is noted; the rest the next call reports. */
-    cu__result result = device->api->ctx_pop_current(&ignored);
-    if (cuda__result_status(result) == DDISP_STATUS_DEVICE_LOST) {
-        lose(device->ordinal);
+    for (int i = 0; i < 2; i++) {
+        if (cuda__result_status(results[i]) == DDISP_STATUS_DEVICE_LOST) {
+            lose(device->ordinal);
+        }
     }
 }

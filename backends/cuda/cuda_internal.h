@@ -15,6 +15,7 @@
 #include "cuda_ptx.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define CUDA__MAX_DEVICES     64u   /* bits of the mask of lost devices */
 #define CUDA__MAX_BLOCK_BYTES 4096u /* argument block by value; larger ones go by pointer */
@@ -45,6 +46,19 @@ typedef struct cuda__instance {
 
 typedef struct cuda__stream cuda__stream;
 
+/** Physical memory that the sink shows over and over. */
+typedef struct cuda__sink_block {
+    cu__allocation allocation;
+    uint64_t size_bytes;
+    bool made, zeroed;
+} cuda__sink_block;
+
+typedef struct cuda__sink {
+    cu__address base; /* 0: nothing is reserved */
+    uint64_t reserved_bytes, mapped_bytes;
+    cuda__sink_block blocks[2]; /* of the first 4 GiB, and beyond */
+} cuda__sink;
+
 typedef struct cuda__device {
     const ddisp_backend_services *services;
     const cu__api *api;
@@ -55,9 +69,12 @@ typedef struct cuda__device {
     cu__pool pool;       /* NULL: the device has no memory pools */
     uint32_t capability_major, capability_minor;
     uint32_t max_shared_bytes;
+    bool virtual_memory; /* ranges can be reserved and mapped */
     uint64_t memory_bytes;
     pthread_mutex_t lock;  /* guards streams; taken before a stream's lock */
     cuda__stream *streams; /* all, so that running out of memory can wait for them */
+    cuda__sink sink;       /* the core's lock guards it */
+    atomic_uint captures;  /* streams that record now */
 } cuda__device;
 
 /** Fails with "cuda:<ordinal>: call: NAME (number): text", for a device that is not open; notes a
@@ -72,6 +89,8 @@ void cuda__device_close(void *device);
 /** What cuda__leave has to undo. */
 typedef struct cuda__scope {
     bool pushed;
+    bool relaxed;
+    unsigned int capture_mode; /* the thread's own, when relaxed */
 } cuda__scope;
 
 /** Makes the device's context current. DEVICE_LOST at once when it is lost. */
@@ -169,6 +188,14 @@ ddisp_status cuda__staging_send(cuda__device *device, cuda__stream *stream, cu__
                                 const void *data, uint64_t size_bytes);
 /** Frees it; the stream has been waited for, or `lost` says that no driver call may be made. */
 void cuda__staging_release(cuda__device *device, cuda__stream *stream, bool lost);
+
+/* ---- sink (cuda_sink.c) */
+
+ddisp_status cuda__sink_acquire(void *device, uint64_t size_bytes, uint64_t flags,
+                                ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
+void cuda__sink_trim(void *device);
+/** Gives everything back, with the context current. */
+void cuda__sink_release(cuda__device *device);
 
 /* ---- code (cuda_inspect.c, cuda_variant.c, cuda_launch.c) */
 

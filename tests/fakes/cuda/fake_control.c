@@ -13,7 +13,7 @@ struct fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const names[FAKE_COUNT] = {
 #define NAME(member, name, symbol, parameters) name,
-    CU__ENTRY_POINTS(NAME)
+    CU__ENTRY_POINTS(NAME) CU__OPTIONAL_ENTRY_POINTS(NAME)
 #undef NAME
 };
 
@@ -50,6 +50,8 @@ static void set_defaults(void)
     fake.proc_address = setting("FAKE_CUDA_PROC_ADDRESS", 1) != 0;
     fake.max_threads = 1024;
     fake.static_shared_bytes = 0;
+    fake.param_count = 0;
+    fake.elapsed = 1.5f;
     fake.kernel_name = NULL;
     fake.kernel = NULL;
 }
@@ -157,6 +159,7 @@ SETTER(fake_cuda_set_memory, uint64_t, memory_bytes)
 SETTER(fake_cuda_set_version, int, version)
 SETTER(fake_cuda_set_pools, int, pools)
 SETTER(fake_cuda_set_virtual_memory, int, virtual_memory)
+SETTER(fake_cuda_set_elapsed, float, elapsed)
 
 void fake_cuda_set_capability(int major, int minor)
 {
@@ -171,6 +174,14 @@ void fake_cuda_set_function_limits(int max_threads, int static_shared_bytes)
     fake_lock();
     fake.max_threads = max_threads;
     fake.static_shared_bytes = static_shared_bytes;
+    fake_unlock();
+}
+
+void fake_cuda_set_function_params(const size_t *sizes_bytes, size_t count)
+{
+    fake_lock();
+    memcpy(fake.param_sizes, sizes_bytes, count * sizeof *sizes_bytes);
+    fake.param_count = count;
     fake_unlock();
 }
 
@@ -197,6 +208,8 @@ LIVE(fake_cuda_live_streams, streams)
 LIVE(fake_cuda_live_events, events)
 LIVE(fake_cuda_live_modules, modules)
 LIVE(fake_cuda_live_virtual, reservations + fake.physical_allocations + fake.mappings)
+LIVE(fake_cuda_live_links, links)
+LIVE(fake_cuda_live_graphs, graphs)
 
 uint64_t fake_cuda_live_contexts(void)
 {
@@ -213,7 +226,8 @@ uint64_t fake_cuda_live(void)
 {
     return fake_cuda_live_allocations() + fake_cuda_live_host_allocations() +
            fake_cuda_live_contexts() + fake_cuda_live_pools() + fake_cuda_live_streams() +
-           fake_cuda_live_events() + fake_cuda_live_modules() + fake_cuda_live_virtual();
+           fake_cuda_live_events() + fake_cuda_live_modules() + fake_cuda_live_virtual() +
+           fake_cuda_live_links() + fake_cuda_live_graphs();
 }
 
 /* ---- every call */

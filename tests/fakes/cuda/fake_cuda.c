@@ -62,6 +62,9 @@ cu__result cuGetProcAddress_v2(const char *symbol, void **out_address, int cuda_
         found = (function)(void (*)(void))entry;                                                   \
     }
         CU__ENTRY_POINTS(FIND)
+        if (cuda_version >= CU__OPTIONAL_VERSION && fake.version >= CU__OPTIONAL_VERSION) {
+            CU__OPTIONAL_ENTRY_POINTS(FIND)
+        }
 #undef FIND
     }
     if (found) {
@@ -261,5 +264,5 @@ cu__result cuCtxPopCurrent_v2(cu__context *out_context)
 
 cu__result cuCtxSynchronize(void)
 {
-    return fake_end(fake_begin_current(FAKE_ctx_synchronize));
+    return fake_end(fake_begin_unsafe(FAKE_ctx_synchronize));
 }

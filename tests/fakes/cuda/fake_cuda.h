@@ -9,6 +9,8 @@
  *   FAKE_CUDA_DEVICES      number of devices (1 when unset)
  *   FAKE_CUDA_POOLS        0: the devices have no memory pools
  *   FAKE_CUDA_PROC_ADDRESS 0: cuGetProcAddress finds nothing
+ *
+ * A capturing stream records; what CUDA forbids a capturing thread fails, and spoils the capture.
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -19,6 +21,7 @@
 #define FAKE_CUDA_DECLARE(member, name, symbol, parameters)                                        \
     __attribute__((visibility("default"))) cu__result symbol parameters;
 CU__ENTRY_POINTS(FAKE_CUDA_DECLARE)
+CU__OPTIONAL_ENTRY_POINTS(FAKE_CUDA_DECLARE)
 #undef FAKE_CUDA_DECLARE
 
 /** Forgets counts, failures, delays, settings and registered kernels; live objects stay. */
@@ -50,6 +53,8 @@ uint64_t fake_cuda_live_streams(void);
 uint64_t fake_cuda_live_events(void);
 uint64_t fake_cuda_live_modules(void);
 uint64_t fake_cuda_live_virtual(void); /**< reserved ranges, physical memory, mappings */
+uint64_t fake_cuda_live_links(void);
+uint64_t fake_cuda_live_graphs(void); /**< graphs, and what was instantiated of them */
 /** All of these together. */
 uint64_t fake_cuda_live(void);
 
@@ -63,6 +68,12 @@ void fake_cuda_set_pools(int supported);
 void fake_cuda_set_virtual_memory(int supported);
 /** What compiled functions report as most threads per block, and as static shared memory. */
 void fake_cuda_set_function_limits(int max_threads, int static_shared_bytes);
+
+/** Sizes of the parameters of functions of binary modules, as cuFuncGetParamInfo tells them; those
+ * of PTX are read from its text. */
+void fake_cuda_set_function_params(const size_t *sizes_bytes, size_t count);
+/** Milliseconds that cuEventElapsedTime tells. */
+void fake_cuda_set_elapsed(float milliseconds);
 
 /** A context that is not the primary one of any device, for the test to make current. */
 cu__context fake_cuda_foreign_context(void);

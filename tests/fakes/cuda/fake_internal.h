@@ -14,14 +14,50 @@
 /* One number per entry point. */
 enum {
 #define FAKE_NUMBER(member, name, symbol, parameters) FAKE_##member,
-    CU__ENTRY_POINTS(FAKE_NUMBER)
+    CU__ENTRY_POINTS(FAKE_NUMBER) CU__OPTIONAL_ENTRY_POINTS(FAKE_NUMBER)
 #undef FAKE_NUMBER
         FAKE_COUNT
 };
 
+#define FAKE_PARAMS 128
+
 struct CUctx_st {
     int ordinal;
     uint64_t references;
+};
+
+struct CUstream_st {
+    cu__context context;
+    cu__graph capturing; /* NULL: it runs */
+    pthread_t thread;    /* that began to capture */
+    bool spoiled;        /* by something that is forbidden meanwhile */
+    cu__graph_node last;
+    struct CUstream_st *next;
+};
+
+struct CUfunc_st {
+    cu__module module;
+    char name[256];
+    int dynamic_shared_bytes;
+};
+
+struct CUmod_st {
+    char *text;
+    size_t size_bytes;
+    struct CUfunc_st function;
+};
+
+/** What a graph does at one point: works on copies of what it was handed. */
+struct CUgraphNode_st {
+    struct CUgraphNode_st *next;
+    void (*run)(const struct CUgraphNode_st *node);
+    cu__address destination, source;
+    uint64_t size_bytes, stride_bytes, count;
+    unsigned char value[8];
+    struct CUfunc_st *function;
+    unsigned int grid[3], group[3];
+    size_t param_sizes[FAKE_PARAMS], param_count;
+    unsigned char params[16384];
 };
 
 struct fake_state {
@@ -51,11 +87,14 @@ struct fake_state {
     bool virtual_memory;
     bool proc_address;
     int max_threads, static_shared_bytes;
+    size_t param_sizes[FAKE_PARAMS], param_count;
+    float elapsed;
     const char *kernel_name;
     fake_cuda_kernel kernel;
     /* live objects */
     uint64_t reservations, physical_allocations, mappings;
-    uint64_t allocations, host_allocations, pool_count, streams, events, modules;
+    uint64_t allocations, host_allocations, pool_count, streams, events, modules, links, graphs;
+    struct CUstream_st *all_streams;
     struct CUctx_st contexts[FAKE_DEVICES];
 };
 
@@ -70,6 +109,18 @@ cu__result fake_begin_current(int call);
 /** Whether a releasing function does its work: also when it is told to report a failure, as the
  * driver does with those of earlier calls. */
 bool fake_releases(cu__result result);
+/** The same for what a thread that captures is forbidden, unless its mode is relaxed: then it
+ * fails, and the capture is spoiled. */
+cu__result fake_begin_unsafe(int call);
+/** The node to fill when the stream captures, NULL when work is done now. Locked. */
+struct CUgraphNode_st *fake_record(cu__stream stream);
+/** A call that no capturing stream allows was made on stream: spoils its capture. Locked. */
+bool fake_spoils(cu__stream stream);
+/** Sizes of a function's parameters; false when they are not known. Locked. */
+bool fake_param_sizes(const struct CUfunc_st *function, size_t sizes[FAKE_PARAMS],
+                      size_t *out_count);
+/** Makes a node a launch of the function; false when its parameters are not known. Locked. */
+bool fake_fill_kernel(struct CUgraphNode_st *node, struct CUfunc_st *function, void **parameters);
 /** Unlocks and returns result. */
 cu__result fake_end(cu__result result);
 /** Whether [address, address + size) lies in live memory. Locked. */

@@ -102,20 +102,20 @@ cu__result cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 
 cu__result cuMemAlloc_v2(cu__address *out_address, size_t size_bytes)
 {
-    cu__result result = fake_begin_current(FAKE_mem_alloc);
+    cu__result result = fake_begin_unsafe(FAKE_mem_alloc);
     return fake_end(result == CU__SUCCESS ? allocate(out_address, size_bytes, NULL) : result);
 }
 
 cu__result cuMemFree_v2(cu__address address)
 {
-    cu__result result = fake_begin_current(FAKE_mem_free);
+    cu__result result = fake_begin_unsafe(FAKE_mem_free);
     cu__result released = fake_releases(result) ? release(address, false) : result;
     return fake_end(result != CU__SUCCESS ? result : released);
 }
 
 cu__result cuMemHostAlloc(void **out_pointer, size_t size_bytes, unsigned int flags)
 {
-    cu__result result = fake_begin_current(FAKE_mem_host_alloc);
+    cu__result result = fake_begin_unsafe(FAKE_mem_host_alloc);
     (void)flags;
     if (result == CU__SUCCESS) {
         *out_pointer = malloc(size_bytes);
@@ -126,7 +126,7 @@ cu__result cuMemHostAlloc(void **out_pointer, size_t size_bytes, unsigned int fl
 
 cu__result cuMemFreeHost(void *pointer)
 {
-    cu__result result = fake_begin_current(FAKE_mem_free_host);
+    cu__result result = fake_begin_unsafe(FAKE_mem_free_host);
     if (fake_releases(result)) {
         free(pointer);
         fake.host_allocations--;
@@ -138,14 +138,18 @@ cu__result cuMemAllocFromPoolAsync(cu__address *out_address, size_t size_bytes, 
                                    cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_mem_alloc_from_pool_async);
-    (void)stream;
+    if (result == CU__SUCCESS && fake_spoils(stream)) {
+        result = CU__ERROR_STREAM_CAPTURE_UNSUPPORTED; /* the driver would record it */
+    }
     return fake_end(result == CU__SUCCESS ? allocate(out_address, size_bytes, pool) : result);
 }
 
 cu__result cuMemFreeAsync(cu__address address, cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_mem_free_async);
-    (void)stream;
+    if (result == CU__SUCCESS && fake_spoils(stream)) {
+        result = CU__ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     cu__result released = fake_releases(result) ? release(address, true) : result;
     return fake_end(result != CU__SUCCESS ? result : released);
 }
@@ -210,7 +214,9 @@ cu__result cuMemcpyHtoDAsync_v2(cu__address destination, const void *source, siz
                                 cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_memcpy_htod_async);
-    (void)stream;
+    if (result == CU__SUCCESS && fake_spoils(stream)) {
+        result = CU__ERROR_STREAM_CAPTURE_UNSUPPORTED; /* the library records none */
+    }
     if (result == CU__SUCCESS && !fake_in_memory(destination, size_bytes)) {
         result = CU__ERROR_INVALID_VALUE;
     }
@@ -224,7 +230,9 @@ cu__result cuMemcpyDtoHAsync_v2(void *destination, cu__address source, size_t si
                                 cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_memcpy_dtoh_async);
-    (void)stream;
+    if (result == CU__SUCCESS && fake_spoils(stream)) {
+        result = CU__ERROR_STREAM_CAPTURE_UNSUPPORTED; /* the library records none */
+    }
     if (result == CU__SUCCESS && !fake_in_memory(source, size_bytes)) {
         result = CU__ERROR_INVALID_VALUE;
     }
@@ -234,25 +242,46 @@ cu__result cuMemcpyDtoHAsync_v2(void *destination, cu__address source, size_t si
     return fake_end(result);
 }
 
+static void run_copy(const struct CUgraphNode_st *node)
+{
+    memcpy(pointer_of(node->destination), pointer_of(node->source), node->size_bytes);
+}
+
 cu__result cuMemcpyDtoDAsync_v2(cu__address destination, cu__address source, size_t size_bytes,
                                 cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_memcpy_dtod_async);
-    (void)stream;
     if (result == CU__SUCCESS &&
         (!fake_in_memory(destination, size_bytes) || !fake_in_memory(source, size_bytes) ||
          (destination < source + size_bytes && source < destination + size_bytes))) {
         result = CU__ERROR_INVALID_VALUE;
     }
     if (result == CU__SUCCESS) {
-        memcpy(pointer_of(destination), pointer_of(source), size_bytes);
+        struct CUgraphNode_st now, *node = fake_record(stream);
+        struct CUgraphNode_st *work = node ? node : &now;
+        work->run = run_copy;
+        work->destination = destination;
+        work->source = source;
+        work->size_bytes = size_bytes;
+        if (!node) {
+            run_copy(work);
+        }
     }
     return fake_end(result);
 }
 
+static void run_set(const struct CUgraphNode_st *node)
+{
+    for (uint64_t i = 0; i < node->count; i++) {
+        memcpy((char *)pointer_of(node->destination) + i * node->stride_bytes, node->value,
+               node->size_bytes);
+    }
+}
+
 /* Writes count elements, stride bytes apart; refuses what is misaligned or outside. */
-static cu__result set(cu__result result, cu__address destination, const void *value,
-                      uint64_t element_bytes, uint64_t stride_bytes, uint64_t count)
+static cu__result set(cu__result result, cu__stream stream, cu__address destination,
+                      const void *value, uint64_t element_bytes, uint64_t stride_bytes,
+                      uint64_t count)
 {
     if (result != CU__SUCCESS || count == 0) {
         return result;
@@ -261,8 +290,16 @@ static cu__result set(cu__result result, cu__address destination, const void *va
         !fake_in_memory(destination, (count - 1) * stride_bytes + element_bytes)) {
         return CU__ERROR_INVALID_VALUE;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        memcpy((char *)pointer_of(destination) + i * stride_bytes, value, element_bytes);
+    struct CUgraphNode_st now, *node = fake_record(stream);
+    struct CUgraphNode_st *work = node ? node : &now;
+    work->run = run_set;
+    work->destination = destination;
+    work->stride_bytes = stride_bytes;
+    work->size_bytes = element_bytes;
+    work->count = count;
+    memcpy(work->value, value, element_bytes);
+    if (!node) {
+        run_set(work);
     }
     return CU__SUCCESS;
 }
@@ -270,34 +307,30 @@ static cu__result set(cu__result result, cu__address destination, const void *va
 cu__result cuMemsetD8Async(cu__address destination, unsigned char value, size_t count,
                            cu__stream stream)
 {
-    (void)stream;
     return fake_end(
-        set(fake_begin_current(FAKE_memset_d8_async), destination, &value, 1, 1, count));
+        set(fake_begin_current(FAKE_memset_d8_async), stream, destination, &value, 1, 1, count));
 }
 
 cu__result cuMemsetD16Async(cu__address destination, unsigned short value, size_t count,
                             cu__stream stream)
 {
-    (void)stream;
     return fake_end(
-        set(fake_begin_current(FAKE_memset_d16_async), destination, &value, 2, 2, count));
+        set(fake_begin_current(FAKE_memset_d16_async), stream, destination, &value, 2, 2, count));
 }
 
 cu__result cuMemsetD32Async(cu__address destination, unsigned int value, size_t count,
                             cu__stream stream)
 {
-    (void)stream;
     return fake_end(
-        set(fake_begin_current(FAKE_memset_d32_async), destination, &value, 4, 4, count));
+        set(fake_begin_current(FAKE_memset_d32_async), stream, destination, &value, 4, 4, count));
 }
 
 cu__result cuMemsetD2D32Async(cu__address destination, size_t pitch_bytes, unsigned int value,
                               size_t width, size_t height, cu__stream stream)
 {
     cu__result result = fake_begin_current(FAKE_memset_d2d32_async);
-    (void)stream;
     if (result == CU__SUCCESS && width != 1) {
         result = CU__ERROR_INVALID_VALUE; /* the one shape that the backend uses */
     }
-    return fake_end(set(result, destination, &value, 4, pitch_bytes, height));
+    return fake_end(set(result, stream, destination, &value, 4, pitch_bytes, height));
 }

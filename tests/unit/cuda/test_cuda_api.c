@@ -2,6 +2,8 @@
  * test_cuda_api.c - the backend's own declarations of the driver API against a real cuda.h: every
  * function type, every constant, the layout of every struct.
  */
+/* Names with a version, as the driver exports them, are declared for those who ask. */
+#define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
 #include "cuda_api.h"
@@ -22,6 +24,9 @@ static void function_types_are_those_of_the_driver(void **state)
         fail_msg("%s differs", #symbol);                                                           \
     }
     CU__ENTRY_POINTS(CHECK)
+#if CUDA_VERSION >= CU__OPTIONAL_VERSION
+    CU__OPTIONAL_ENTRY_POINTS(CHECK)
+#endif
 #undef CHECK
     assert_true(SAME_TYPE(__typeof__(&cuGetProcAddress_v2), cu__get_proc_address));
 }
@@ -38,6 +43,10 @@ static void handles_are_those_of_the_driver(void **state)
     assert_true(SAME_TYPE(CUmodule, cu__module));
     assert_true(SAME_TYPE(CUfunction, cu__function));
     assert_true(SAME_TYPE(CUmemoryPool, cu__pool));
+    assert_true(SAME_TYPE(CUlinkState, cu__link));
+    assert_true(SAME_TYPE(CUgraph, cu__graph));
+    assert_true(SAME_TYPE(CUgraphNode, cu__graph_node));
+    assert_true(SAME_TYPE(CUgraphExec, cu__graph_exec));
     assert_true(SAME_TYPE(CUmemGenericAllocationHandle, cu__allocation));
 }
 
@@ -56,6 +65,19 @@ static void structs_are_laid_out_as_those_of_the_driver(void **state)
                      offsetof(CUmemPoolProps, location.id));
     assert_int_equal(offsetof(cu__pool_properties, security_attributes),
                      offsetof(CUmemPoolProps, win32SecurityAttributes));
+    assert_int_equal(sizeof(cu__kernel_node_params), sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+#define SAME_PLACE(own, theirs)                                                                    \
+    assert_int_equal(offsetof(cu__kernel_node_params, own),                                        \
+                     offsetof(CUDA_KERNEL_NODE_PARAMS_v2, theirs))
+    SAME_PLACE(function, func);
+    SAME_PLACE(grid, gridDimX);
+    SAME_PLACE(block, blockDimX);
+    SAME_PLACE(shared_bytes, sharedMemBytes);
+    SAME_PLACE(parameters, kernelParams);
+    SAME_PLACE(extra, extra);
+    SAME_PLACE(kernel, kern);
+    SAME_PLACE(context, ctx);
+#undef SAME_PLACE
     assert_int_equal(sizeof(cu__allocation_properties), sizeof(CUmemAllocationProp));
     assert_int_equal(offsetof(cu__allocation_properties, type),
                      offsetof(CUmemAllocationProp, type));
@@ -113,6 +135,10 @@ static void results_are_those_of_the_driver(void **state)
     CHECK(INVALID_PC);
     CHECK(LAUNCH_FAILED);
     CHECK(NOT_SUPPORTED);
+    CHECK(STREAM_CAPTURE_UNSUPPORTED);
+    CHECK(STREAM_CAPTURE_INVALIDATED);
+    CHECK(STREAM_CAPTURE_UNMATCHED);
+    CHECK(STREAM_CAPTURE_WRONG_THREAD);
     CHECK(SYSTEM_DRIVER_MISMATCH);
     CHECK(MPS_CLIENT_TERMINATED);
     CHECK(EXTERNAL_DEVICE);
@@ -145,7 +171,12 @@ static void constants_are_those_of_the_driver(void **state)
     CHECK(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
     CHECK(GET_PROC_ADDRESS_LEGACY_STREAM);
     CHECK(STREAM_NON_BLOCKING);
+    CHECK(STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    CHECK(STREAM_CAPTURE_MODE_RELAXED);
+    CHECK(STREAM_CAPTURE_STATUS_ACTIVE);
+    CHECK(EVENT_DEFAULT);
     CHECK(EVENT_DISABLE_TIMING);
+    CHECK(JIT_INPUT_PTX);
     CHECK(MEM_ALLOCATION_TYPE_PINNED);
     CHECK(MEM_LOCATION_TYPE_DEVICE);
     CHECK(MEM_ACCESS_FLAGS_PROT_READWRITE);
