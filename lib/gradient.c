@@ -115,9 +115,12 @@ static ddisp_status prepare_sink(ddisp__launch *launch, uint32_t i)
         size_bytes = UINT64_MAX;
     ddisp_status status =
         ddisp__sink_use(launch->device, launch->stream, size_bytes, flags, &slot->sink, &grown);
-    if (status == DDISP_STATUS_OUT_OF_DEVICE_MEMORY && slot->policy == DDISP_POLICY_AUTO) {
+    bool lacking =
+        status == DDISP_STATUS_OUT_OF_DEVICE_MEMORY || status == DDISP_STATUS_UNSUPPORTED;
+    if (lacking && slot->policy == DDISP_POLICY_AUTO) {
         slot->backing = DDISP_BACKING_SCRATCH;
-        slot->reason = "larger than the device's sink";
+        slot->reason = status == DDISP_STATUS_UNSUPPORTED ? "the sink is not for this code"
+                                                          : "larger than the device's sink";
         return ddisp__conversion_temporary(launch, i, slot, true, false);
     }
     if (!status && launch->stream->capture)

@@ -20,6 +20,7 @@ static bool choose_queue_family(vulkan__adapter *adapter)
             continue;
         found = true;
         sparse = binds;
+        adapter->binds_sparse = binds;
         adapter->queue_family = i;
         adapter->queue_count = families[i].queueCount < VULKAN__MAX_QUEUES ? families[i].queueCount
                                                                            : VULKAN__MAX_QUEUES;
@@ -100,6 +101,10 @@ static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter, 
         (void)snprintf(reason, capacity, "%s has no %s", name, missing);
         return false;
     }
+    const VkPhysicalDeviceFeatures *core = &chain.core.features;
+    adapter->sparse_residency = core->sparseBinding && core->sparseResidencyBuffer;
+    adapter->sparse_aliased = core->sparseResidencyAliased != VK_FALSE;
+    adapter->imports_host_memory = vulkan__features_import_host_memory(adapter->extensions);
     adapter->features = vulkan__features_read(&chain, adapter->extensions, &adapter->properties11,
                                               &adapter->properties12);
     return true;
@@ -213,7 +218,7 @@ ddisp_status vulkan__device_describe(void *instance_handle, uint32_t index, ddis
                    adapter->properties12.driverName, adapter->properties12.driverInfo);
     (void)snprintf(info->formats, sizeof info->formats, "spirv");
     (void)snprintf(info->specializes, sizeof info->specializes, "spirv");
-    (void)snprintf(info->sink, sizeof info->sink, "none");
+    (void)snprintf(info->sink, sizeof info->sink, "%s", vulkan__sink_name(adapter));
     /* A compare-and-swap on 32 bits is always there, on 64 bits it is a feature. */
     info->atomic_add_f16 = support(adapter, VULKAN__BIT(BUFFER_FLOAT16_ADD), 0);
     info->atomic_add_bf16 = DDISP_SUPPORT_EMULATED;

@@ -41,6 +41,8 @@ static const ddisp_backend_table table = {
     .variant_build = vulkan__variant_build,
     .variant_release = vulkan__variant_release,
     .launch = vulkan__launch,
+    .sink_acquire = vulkan__sink_acquire,
+    .sink_trim = vulkan__sink_trim,
     .memory_trim = vulkan__memory_trim,
 };
 

@@ -186,6 +186,7 @@ void vulkan__device_close(void *device_handle)
             vulkan__batch_release_waits(stream);
         dispose_streams(device, device->streams);
         dispose_streams(device, device->retired);
+        vulkan__sink_trim(device);
         vulkan__pool_close(device);
         if (device->block_layout)
             device->table.vkDestroyPipelineLayout(device->handle, device->block_layout, NULL);

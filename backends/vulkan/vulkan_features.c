@@ -18,6 +18,7 @@ enum {
     EXTENSION_GOOGLE_HLSL,
     EXTENSION_GOOGLE_USER_TYPE,
     EXTENSION_GOOGLE_DECORATE_STRING,
+    EXTENSION_HOST_MEMORY,
     EXTENSION_COUNT,
     EXTENSION_NONE = 32,
 };
@@ -51,6 +52,8 @@ static const extension extensions_known[EXTENSION_COUNT] = {
                                VK_STRUCTURE_TYPE_MAX_ENUM},
     [EXTENSION_GOOGLE_USER_TYPE] = {VK_GOOGLE_USER_TYPE_EXTENSION_NAME, 0,
                                     VK_STRUCTURE_TYPE_MAX_ENUM},
+    [EXTENSION_HOST_MEMORY] = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, 0,
+                               VK_STRUCTURE_TYPE_MAX_ENUM},
     [EXTENSION_GOOGLE_DECORATE_STRING] = {VK_GOOGLE_DECORATE_STRING_EXTENSION_NAME, 0,
                                           VK_STRUCTURE_TYPE_MAX_ENUM},
 };
@@ -84,6 +87,9 @@ typedef struct feature {
 
 static const feature features_known[] = {
     CORE(NO_BIT, shaderInt64),
+    CORE(NO_BIT, sparseBinding),
+    CORE(NO_BIT, sparseResidencyBuffer),
+    CORE(NO_BIT, sparseResidencyAliased),
     CORE(INT16, shaderInt16),
     CORE(FLOAT64, shaderFloat64),
     V(v11, STORAGE16, storageBuffer16BitAccess),
@@ -248,6 +254,11 @@ void vulkan__features_want(const vulkan__feature_chain *have, uint32_t api_versi
     for (size_t i = 0; i < FEATURES_KNOWN; i++)
         if (features_known[i].offset && value_at(have, features_known[i].offset))
             *value_of(out_chain, features_known[i].offset) = VK_TRUE;
+}
+
+bool vulkan__features_import_host_memory(uint32_t extensions)
+{
+    return (extensions >> EXTENSION_HOST_MEMORY & 1) != 0;
 }
 
 uint32_t vulkan__features_extension_names(uint32_t extensions, const char *names[16])

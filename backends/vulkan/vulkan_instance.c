@@ -6,25 +6,61 @@
  */
 #include "vulkan_internal.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loader_ready;   /* libvulkan is loaded */
 static bool instance_ready; /* volk's instance functions are loaded */
 
-bool vulkan__loader_open(VkInstance instance)
+/** Opens libvulkan for good. NULL, with the reason, when that cannot be or it is no loader. */
+static PFN_vkGetInstanceProcAddr find_loader(char *reason, size_t capacity)
+{
+    PFN_vkGetInstanceProcAddr function = NULL;
+    void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *error = dlerror();
+        bool absent = !error || strstr(error, "No such file");
+        (void)snprintf(reason, capacity, "libvulkan.so.1 %s%s: no Vulkan loader",
+                       absent ? "not found" : "cannot be loaded: ", absent ? "" : error);
+        library = dlopen("libvulkan.so", RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!library)
+        return NULL;
+    void *symbol = dlsym(library, "vkGetInstanceProcAddr");
+    memcpy(&function, &symbol, sizeof function);
+    if (!function)
+        (void)snprintf(reason, capacity,
+                       "libvulkan.so.1 has no vkGetInstanceProcAddr: it is no Vulkan loader");
+    return function;
+}
+
+/** Finds the loader and volk's functions of it, once per process. */
+static bool open_loader(char *reason, size_t capacity)
 {
     pthread_mutex_lock(&loader_lock);
-    if (!loader_ready)
-        loader_ready = volkInitialize() == VK_SUCCESS;
-    /* The loader's own functions serve every instance, so they are taken from the first one. */
-    if (loader_ready && instance && !instance_ready) {
-        volkLoadInstanceOnly(instance);
-        instance_ready = true;
+    if (!loader_ready) {
+        PFN_vkGetInstanceProcAddr function = find_loader(reason, capacity);
+        if (function)
+            volkInitializeCustom(function);
+        loader_ready = function && vkCreateInstance;
+        if (function && !loader_ready)
+            (void)snprintf(reason, capacity,
+                           "libvulkan.so.1 has no vkCreateInstance: it is no Vulkan loader");
     }
     bool ready = loader_ready;
     pthread_mutex_unlock(&loader_lock);
     return ready;
+}
+
+/** The loader's own functions serve every instance, so they are taken from the first one. */
+static void load_instance_functions(VkInstance instance)
+{
+    pthread_mutex_lock(&loader_lock);
+    if (!instance_ready)
+        volkLoadInstanceOnly(instance);
+    instance_ready = true;
+    pthread_mutex_unlock(&loader_lock);
 }
 
 static ddisp_status create(const ddisp_backend_services *services, uint32_t api_version,
@@ -135,9 +171,9 @@ static ddisp_status examine(vulkan__instance *instance, const VkPhysicalDevice *
 ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void **out_instance)
 {
     *out_instance = NULL;
-    if (!vulkan__loader_open(VK_NULL_HANDLE) || !vkCreateInstance)
-        return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0,
-                            "libvulkan.so.1 not found: no Vulkan loader");
+    char reason[256] = "";
+    if (!open_loader(reason, sizeof reason))
+        return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0, "%s", reason);
     uint32_t version = volkGetInstanceVersion();
     if (version < VK_API_VERSION_1_2)
         return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0,
@@ -154,7 +190,7 @@ ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void 
     uint32_t count = 0;
     ddisp_status status = create(services, instance->api_version, &instance->handle);
     if (status == DDISP_STATUS_OK) {
-        vulkan__loader_open(instance->handle);
+        load_instance_functions(instance->handle);
         status = list_devices(instance, &handles, &count);
     }
     if (status == DDISP_STATUS_OK)

@@ -2,7 +2,7 @@
  * vulkan_internal.h - what the rooms of the Vulkan backend share.
  *
  * Every driver function comes from volk: instance functions from its globals, which are loaded once
- * per process (vulkan_volk.c), device functions from a VolkDeviceTable per device. Locks:
+ * per process (vulkan_instance.c), device functions from a VolkDeviceTable per device. Locks:
  * device->lock guards memory and the list of streams, queue->lock guards a VkQueue; when both are
  * taken, device->lock comes first. No service of the core is called under a lock except allocate
  * and release.
@@ -53,6 +53,10 @@ typedef struct vulkan__adapter {
     uint64_t max_buffer_bytes;
     uint64_t memory_bytes;    /* of the heap that device memory comes from */
     uint32_t multiprocessors; /* 0: unknown */
+    bool binds_sparse;        /* the queue family does */
+    bool sparse_residency;    /* of buffers */
+    bool sparse_aliased;
+    bool imports_host_memory;
 } vulkan__adapter;
 
 typedef struct vulkan__instance {
@@ -62,9 +66,6 @@ typedef struct vulkan__instance {
     uint32_t adapter_count;
     uint32_t api_version;
 } vulkan__instance;
-
-/** Loads libvulkan and volk's globals, once per process. False when there is no loader. */
-bool vulkan__loader_open(VkInstance instance);
 
 ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void **out_instance);
 void vulkan__instance_close(void *instance);
@@ -120,6 +121,25 @@ typedef enum vulkan__purpose {
     VULKAN__PURPOSE_COUNT,
 } vulkan__purpose;
 
+/** How the device can offer a sink. */
+typedef enum vulkan__sink_form {
+    VULKAN__SINK_NONE,
+    VULKAN__SINK_UNBOUND,
+    VULKAN__SINK_ALIASED,
+    VULKAN__SINK_IMPORTED,
+} vulkan__sink_form;
+
+/** A sink; guarded by the core, which calls for it one at a time. */
+typedef struct vulkan__sink {
+    VkBuffer buffer;
+    VkDeviceMemory small, large; /* blocks; of an imported sink the import */
+    uint8_t *host;               /* of an imported sink */
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t bound_bytes;
+    uint64_t physical_bytes;
+} vulkan__sink;
+
 struct vulkan__device {
     vulkan__instance *instance;
     const ddisp_backend_services *services;
@@ -131,6 +151,7 @@ struct vulkan__device {
     uint32_t memory_types[VULKAN__PURPOSE_COUNT];
     bool memory_mapped;            /* the host sees device memory */
     VkPipelineLayout block_layout; /* of entries that take the standard argument block */
+    vulkan__sink sinks[2];         /* unbound; with memory behind it */
     atomic_uint next_queue;
     atomic_bool lost;
     pthread_mutex_t lock;   /* guards the fields below */
@@ -205,6 +226,15 @@ typedef struct vulkan__place {
 /** UNSUPPORTED for foreign addresses; `what` names the operation. */
 ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_range *range,
                                 const char *what, vulkan__place *out_place);
+
+/* ---- sink (vulkan_sink.c) */
+
+/** The form for code that does or does not compare and swap. */
+vulkan__sink_form vulkan__sink_form_of(const vulkan__adapter *adapter, bool compare_and_swap);
+const char *vulkan__sink_name(const vulkan__adapter *adapter);
+ddisp_status vulkan__sink_acquire(void *device, uint64_t size_bytes, uint64_t flags,
+                                  ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
+void vulkan__sink_trim(void *device);
 
 /* ---- host-visible memory of a stream (vulkan_staging.c) */
 

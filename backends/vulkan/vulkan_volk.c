@@ -1,7 +1,6 @@
 /*
- * vulkan_volk.c - the one place where volk's implementation is compiled. volk finds libvulkan.so.1
- * with dlopen, so nothing here is linked against it, and it stays loaded for the life of the
- * process.
+ * vulkan_volk.c - the one place where volk's implementation is compiled. It is given the
+ * loader that vulkan_instance.c found at run time, so nothing here is linked against libvulkan.
  */
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
