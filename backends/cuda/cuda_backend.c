@@ -128,6 +128,8 @@ static const ddisp_backend_table table = {
     .variant_build = cuda__variant_build,
     .variant_release = cuda__variant_release,
     .launch = cuda__launch,
+    .sink_acquire = cuda__sink_acquire,
+    .sink_trim = cuda__sink_trim,
     .memory_trim = cuda__memory_trim,
 };
 

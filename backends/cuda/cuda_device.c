@@ -48,6 +48,7 @@ enum {
     SHARED_BYTES,
     WARP_SIZE,
     MULTIPROCESSORS,
+    VIRTUAL_MEMORY,
     POOLS,
     ATTRIBUTE_COUNT,
 };
@@ -68,6 +69,7 @@ static ddisp_status read_attributes(const cuda__instance *instance, int ordinal,
         [SHARED_BYTES] = CU__DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         [WARP_SIZE] = CU__DEVICE_ATTRIBUTE_WARP_SIZE,
         [MULTIPROCESSORS] = CU__DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+        [VIRTUAL_MEMORY] = CU__DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
         [POOLS] = CU__DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
     };
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
@@ -118,7 +120,7 @@ static void describe_abilities(const int values[ATTRIBUTE_COUNT], ddisp_device_i
     (void)snprintf(info->architecture, sizeof info->architecture, "sm_%d", capability);
     (void)snprintf(info->formats, sizeof info->formats, "ptx");
     (void)snprintf(info->specializes, sizeof info->specializes, "ptx");
-    (void)snprintf(info->sink, sizeof info->sink, "none");
+    (void)snprintf(info->sink, sizeof info->sink, values[VIRTUAL_MEMORY] ? "aliased" : "none");
     info->atomic_add_f16 = capability >= 70 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
     info->atomic_add_bf16 = capability >= 90 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
     info->atomic_add_f32 = DDISP_SUPPORT_NATIVE;
@@ -237,6 +239,7 @@ static ddisp_status read_device(cuda__device *device, const cuda__instance *inst
     device->capability_major = (uint32_t)values[CAPABILITY_MAJOR];
     device->capability_minor = (uint32_t)values[CAPABILITY_MINOR];
     device->max_shared_bytes = (uint32_t)values[SHARED_BYTES];
+    device->virtual_memory = values[VIRTUAL_MEMORY] != 0;
     *out_pools = values[POOLS] != 0;
     return DDISP_STATUS_OK;
 }
@@ -293,6 +296,7 @@ void cuda__device_close(void *device_handle)
         /* Releasing the last reference destroys the context: streams that were destroyed with work
          * still queued must be through by then. */
         cuda__note(device, device->api->ctx_synchronize(), "cuCtxSynchronize");
+        cuda__sink_release(device);
         if (device->pool && !cuda__driver_lost(device->ordinal)) {
             cuda__note(device, device->api->mem_pool_destroy(device->pool), "cuMemPoolDestroy");
         }
