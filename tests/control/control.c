@@ -281,12 +281,16 @@ static int run_child(const char *backend, uint32_t index, int real)
 /* Runs this program again with one more argument; returns its wait status. */
 static int start(const char *device, const char *which)
 {
+    char sanitizer[1024];
+    const char *given = getenv("ASAN_OPTIONS");
     (void)fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit none = {0, 0};
         (void)setrlimit(RLIMIT_CORE, &none);
-        (void)setenv("ASAN_OPTIONS", "handle_segv=0:handle_sigbus=0:detect_leaks=0", 1);
+        (void)snprintf(sanitizer, sizeof sanitizer, "%s:%s", given ? given : "",
+                       "handle_segv=0:handle_sigbus=0:detect_leaks=0");
+        (void)setenv("ASAN_OPTIONS", sanitizer, 1);
         (void)execl("/proc/self/exe", "control", device, which, (char *)NULL);
         _exit(FAILED);
     }

@@ -71,6 +71,7 @@ static int set_up(void **unused)
 {
     static const int64_t flat[1] = {6}, grid[2] = {2, 3}, columns[2] = {1, 2};
     ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_context_desc context_desc = DDISP_ZERO;
     ddisp_buffer *buffer = NULL;
     (void)unused;
     desc.size = (uint32_t)sizeof desc;
@@ -81,7 +82,9 @@ static int set_up(void **unused)
     desc.codes = codes;
     desc.code_count = 1;
     desc.code_size = (uint32_t)sizeof codes[0];
-    ok(ddisp_context_create(NULL, &context));
+    context_desc.size = (uint32_t)sizeof context_desc;
+    context_desc.backends = "host";
+    ok(ddisp_context_create(&context_desc, &context));
     ok(ddisp_device_open(context, "host", &device));
     ok(ddisp_kernel_create(context, &desc, &kernel));
     ok(ddisp_buffer_create(device, 64, &buffer));
