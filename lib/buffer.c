@@ -229,7 +229,8 @@ ddisp_status ddisp__buffer_use(ddisp_buffer *buffer, ddisp_stream *stream)
     ddisp_status status = ddisp__device_check(buffer->device, "device");
     if (status == DDISP_STATUS_OK && stream->capture)
         return ddisp__capture_buffer(stream->capture, buffer);
-    if (status != DDISP_STATUS_OK || stream == buffer->creation || buffer->memory.size_bytes == 0)
+    if (status != DDISP_STATUS_OK || buffer->memory.size_bytes == 0 ||
+        (stream == buffer->creation && !buffer->foreign))
         return status;
     (void)pthread_mutex_lock(&buffer->lock);
     status = add_use(buffer, stream);

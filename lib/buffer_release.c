@@ -103,6 +103,8 @@ static void release_foreign(ddisp_device *device, ddisp_buffer *buffer)
     bool idle;
     ddisp_stream *own = device->stream;
     bool ordered = gather_uses(device, buffer, own, true, &idle);
+    ddisp_stream_release(buffer->creation);
+    buffer->creation = NULL;
     if (idle || ddisp__context_forked(device->context) || ddisp__device_lost(device)) {
         finish_foreign(device, buffer);
         return;

@@ -150,8 +150,9 @@ struct ddisp_buffer {
     bool foreign;
     ddisp_release_function release;
     void *release_user_data;
-    pthread_mutex_t lock;     /* guards the fields below */
-    ddisp_stream *creation;   /* referenced; NULL for foreign memory */
+    pthread_mutex_t lock; /* guards the fields below */
+    ddisp_stream
+        *creation; /* referenced; of foreign memory: the stream that still fills it, or NULL */
     uint64_t creation_ticket; /* work on other streams waits for it */
     ddisp__array uses; /* of ddisp_stream *, referenced: other streams that used it and waited for
                           creation */
@@ -168,6 +169,10 @@ ddisp_status ddisp__buffer_use(ddisp_buffer *buffer, ddisp_stream *stream);
 ddisp_status ddisp__buffer_created(ddisp_buffer *buffer);
 /** Fills the whole buffer with zero bytes on stream. */
 ddisp_status ddisp__buffer_zero(ddisp_buffer *buffer, ddisp_stream *stream);
+/** Lent memory that work on stream still fills: its later use on other streams waits for that. */
+ddisp_status ddisp__buffer_follow(ddisp_buffer *buffer, ddisp_stream *stream);
+/** Orders stream's later work after all work on the buffer so far; NULL: waits for that work. */
+ddisp_status ddisp__buffer_settle(ddisp_buffer *buffer, ddisp_stream *stream);
 /** Runs release functions of foreign memory whose work is done. Called without locks. */
 void ddisp__buffer_reap(ddisp_device *device, bool wait);
 

@@ -9,6 +9,7 @@
 #include "accumulate.h"
 #include "base.h"
 #include "device.h"
+#include "dlpack.h"
 #include "graph.h"
 #include "kernel.h"
 #include "launch.h"
