@@ -8,6 +8,7 @@
 #include "cache_file.h"
 #include "objects.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,8 @@ static void warn(ddisp_context *context, const char *what, int code)
     if (warned)
         return;
     ddisp__file_reason(code, reason, sizeof reason);
+    if (!context->cache_directory[0])
+        (void)snprintf(reason, sizeof reason, "HOME, XDG_CACHE_HOME and DDISP_CACHE_DIR are unset");
     ddisp__context_log(context, DDISP_LOG_LEVEL_WARNING,
                        "kernel cache '%s' %s (%s): compiled code is not kept there. Set "
                        "DDISP_CACHE_DIR to a directory that this user owns and may write, or "

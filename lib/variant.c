@@ -27,10 +27,9 @@ const struct ddisp__plan *ddisp__plan_find(ddisp__launch *launch)
     uint32_t key_size = plan_key(launch, &hash);
     const struct ddisp__plan *plan =
         ddisp__table_find(&kernel->plans, hash, launch->signature, key_size);
-    if (plan) {
+    if (plan && !launch->origin) { /* else it was made for this launch */
         atomic_fetch_add_explicit(&kernel->signature_hits, 1, memory_order_relaxed);
-        if (!launch->origin)
-            launch->origin = DDISP_VARIANT_ORIGIN_HIT;
+        launch->origin = DDISP_VARIANT_ORIGIN_HIT;
     }
     return plan;
 }
