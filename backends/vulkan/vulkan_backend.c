@@ -43,6 +43,9 @@ static const ddisp_backend_table table = {
     .launch = vulkan__launch,
     .sink_acquire = vulkan__sink_acquire,
     .sink_trim = vulkan__sink_trim,
+    .fill_elements = vulkan__fill_elements,
+    .accumulate = vulkan__accumulate,
+    .scatter_add = vulkan__scatter_add,
     .memory_trim = vulkan__memory_trim,
 };
 

@@ -143,6 +143,7 @@ ddisp_status vulkan__device_open(void *instance_handle, uint32_t index, void **o
     device->services = instance->services;
     device->adapter = &instance->adapters[index];
     (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->elements_lock, NULL);
     ddisp_status status = create(device);
     if (status == DDISP_STATUS_OK)
         status = choose_types(device);
@@ -186,6 +187,7 @@ void vulkan__device_close(void *device_handle)
             vulkan__batch_release_waits(stream);
         dispose_streams(device, device->streams);
         dispose_streams(device, device->retired);
+        vulkan__elements_close(device);
         vulkan__sink_trim(device);
         vulkan__pool_close(device);
         if (device->block_layout)
@@ -194,6 +196,7 @@ void vulkan__device_close(void *device_handle)
     }
     for (uint32_t i = 0; i < device->queue_count; i++)
         (void)pthread_mutex_destroy(&device->queues[i].lock);
+    (void)pthread_mutex_destroy(&device->elements_lock);
     (void)pthread_mutex_destroy(&device->lock);
     backend_release(device->services, device);
 }

@@ -35,6 +35,7 @@
 
 typedef struct vulkan__device vulkan__device;
 typedef struct vulkan__stream vulkan__stream;
+typedef struct vulkan__element_pipeline vulkan__element_pipeline;
 
 /* ---- instance (vulkan_instance.c) */
 
@@ -151,7 +152,9 @@ struct vulkan__device {
     uint32_t memory_types[VULKAN__PURPOSE_COUNT];
     bool memory_mapped;            /* the host sees device memory */
     VkPipelineLayout block_layout; /* of entries that take the standard argument block */
-    vulkan__sink sinks[2];         /* unbound; with memory behind it */
+    pthread_mutex_t elements_lock; /* guards the field below */
+    vulkan__element_pipeline *elements;
+    vulkan__sink sinks[2]; /* unbound; with memory behind it */
     atomic_uint next_queue;
     atomic_bool lost;
     pthread_mutex_t lock;   /* guards the fields below */
@@ -235,6 +238,21 @@ const char *vulkan__sink_name(const vulkan__adapter *adapter);
 ddisp_status vulkan__sink_acquire(void *device, uint64_t size_bytes, uint64_t flags,
                                   ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
 void vulkan__sink_trim(void *device);
+
+/* ---- element-wise operations (vulkan_elements.c) */
+
+ddisp_status vulkan__fill_elements(void *device, void *stream,
+                                   const ddisp_backend_tensor *destination, uint64_t bits);
+ddisp_status vulkan__accumulate(void *device, void *stream, const ddisp_backend_tensor *destination,
+                                const ddisp_backend_tensor *source, double alpha,
+                                uint32_t operation, uint64_t flags);
+ddisp_status vulkan__scatter_add(void *device, void *stream,
+                                 const ddisp_backend_tensor *destination, uint32_t axis,
+                                 int64_t axis_extent, const ddisp_backend_tensor *index,
+                                 const ddisp_backend_tensor *source,
+                                 const ddisp_backend_range *skipped, uint64_t flags);
+/** Destroys the pipelines; nothing uses them. */
+void vulkan__elements_close(vulkan__device *device);
 
 /* ---- host-visible memory of a stream (vulkan_staging.c) */
 

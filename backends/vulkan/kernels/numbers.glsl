@@ -1,0 +1,187 @@
+// numbers.glsl - elements of memory as numbers, and adding to one that other work adds to.
+// Compiled with -DDOUBLE where sums are double, and -DNATIVE where the device adds f32 atomically.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#ifdef NATIVE
+#extension GL_EXT_shader_atomic_float : require
+#endif
+#ifdef DOUBLE
+#extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
+#extension GL_EXT_shader_atomic_int64 : require
+#define REAL double
+#else
+#define REAL float
+#endif
+
+layout(buffer_reference, buffer_reference_align = 4) buffer Word { uint value; };
+layout(buffer_reference, buffer_reference_align = 8) buffer Long { uint64_t value; };
+#ifdef NATIVE
+layout(buffer_reference, buffer_reference_align = 4) buffer Single { float value; };
+#endif
+
+// values of ddisp_dtype
+const uint F16 = 10u, BF16 = 11u, F32 = 12u, F64 = 13u;
+
+uint half_of(uint64_t address)
+{
+    uint word = Word(address & ~uint64_t(3)).value;
+    return (address & uint64_t(2)) != uint64_t(0) ? word >> 16 : word & 0xFFFFu;
+}
+
+float from_half(uint dtype, uint bits)
+{
+    return dtype == F16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
+}
+
+// binary32 to binary16, nearest even, spelled out: the rounding of packHalf2x16 is the device's choice
+uint to_f16(float value)
+{
+    uint wide = floatBitsToUint(value);
+    uint sign = wide >> 16 & 0x8000u, magnitude = wide & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u)
+        return sign | 0x7E00u;
+    if (magnitude >= 0x477FF000u)
+        return sign | 0x7C00u;
+    if (magnitude < 0x33000000u)
+        return sign; // at most half of the smallest number, and that ties to zero
+    if (magnitude < 0x38800000u) {
+        uint shift = 126u - (magnitude >> 23);
+        uint full = magnitude & 0x7FFFFFu | 0x800000u;
+        uint kept = full >> shift, rest = full & (1u << shift) - 1u, tie = 1u << shift - 1u;
+        return sign | kept + uint(rest > tie || rest == tie && (kept & 1u) == 1u);
+    }
+    return sign | magnitude + 0xC8000FFFu + (magnitude >> 13 & 1u) >> 13;
+}
+
+uint to_bf16(float value)
+{
+    uint wide = floatBitsToUint(value);
+    if ((wide & 0x7FFFFFFFu) > 0x7F800000u)
+        return wide >> 16 | 0x40u;
+    return wide + 0x7FFFu + (wide >> 16 & 1u) >> 16;
+}
+
+// A real as float so that rounding once more gives what rounding once would have: to odd.
+float to_odd(REAL value)
+{
+    float single = float(value);
+#ifdef DOUBLE
+    if (double(single) != value && value == value && !isinf(single) && (floatBitsToUint(single) & 1u) == 0u) {
+        bool nearer = abs(double(single)) < abs(value);
+        uint bits = floatBitsToUint(single);
+        single = uintBitsToFloat(nearer ? bits + 1u : bits - 1u);
+    }
+#endif
+    return single;
+}
+
+uint to_half(uint dtype, REAL value)
+{
+    float odd = to_odd(value);
+    return dtype == F16 ? to_f16(odd) : to_bf16(odd);
+}
+
+REAL load_number(uint dtype, uint64_t address)
+{
+    if (dtype == F32)
+        return REAL(uintBitsToFloat(Word(address).value));
+#ifdef DOUBLE
+    if (dtype == F64)
+        return packDouble2x32(uvec2(Word(address).value, Word(address + uint64_t(4)).value));
+#endif
+    return REAL(from_half(dtype, half_of(address)));
+}
+
+// Two bytes change, the neighbour in the word does not, whoever writes it meanwhile.
+void store_half(uint64_t address, uint bits)
+{
+    Word word = Word(address & ~uint64_t(3));
+    uint shift = (address & uint64_t(2)) != uint64_t(0) ? 16u : 0u;
+    atomicAnd(word.value, ~(0xFFFFu << shift));
+    atomicOr(word.value, bits << shift);
+}
+
+void store_number(uint dtype, uint64_t address, REAL value)
+{
+    if (dtype == F32)
+        Word(address).value = floatBitsToUint(float(value));
+#ifdef DOUBLE
+    else if (dtype == F64)
+        Long(address).value = packUint2x32(unpackDouble2x32(value));
+#endif
+    else
+        store_half(address, to_half(dtype, value));
+}
+
+void add_number(uint dtype, uint64_t address, REAL value)
+{
+    if (dtype == F32) {
+#if defined(NATIVE) && !defined(DOUBLE)
+        atomicAdd(Single(address).value, value);
+#else
+        Word word = Word(address);
+        uint old = word.value, seen;
+        do {
+            seen = old;
+            uint next = floatBitsToUint(float(REAL(uintBitsToFloat(seen)) + value));
+            old = atomicCompSwap(word.value, seen, next);
+        } while (old != seen);
+#endif
+        return;
+    }
+#ifdef DOUBLE
+    if (dtype == F64) {
+        Long word = Long(address);
+        uint64_t old = word.value, seen;
+        do {
+            seen = old;
+            double sum = packDouble2x32(unpackUint2x32(seen)) + value;
+            old = atomicCompSwap(word.value, seen, packUint2x32(unpackDouble2x32(sum)));
+        } while (old != seen);
+        return;
+    }
+#endif
+    Word word = Word(address & ~uint64_t(3));
+    uint shift = (address & uint64_t(2)) != uint64_t(0) ? 16u : 0u;
+    uint old = word.value, seen;
+    do {
+        seen = old;
+        uint next = to_half(dtype, REAL(from_half(dtype, seen >> shift & 0xFFFFu)) + value);
+        old = atomicCompSwap(word.value, seen, seen & ~(0xFFFFu << shift) | next << shift);
+    } while (old != seen);
+}
+
+// What the host hands over: vulkan_elements.h has the same.
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Work {
+    uint64_t destination, source, index, skipped;
+    uint64_t bits; // of a fill
+    uint64_t alpha_low_high;
+    uint64_t cells, summed, splits;
+    int64_t axis_extent;
+    uint rank, kept, axis, reserved;
+    int64_t shape[8];
+    int64_t destination_stride[8];
+    int64_t source_stride[8];
+    int64_t index_stride[8];
+};
+layout(push_constant) uniform Push { Work work; };
+
+REAL alpha()
+{
+    uvec2 halves = unpackUint2x32(work.alpha_low_high);
+#ifdef DOUBLE
+    return packDouble2x32(halves);
+#else
+    return uintBitsToFloat(halves.x);
+#endif
+}
+
+// Bytes of an element.
+uint size_of(uint dtype)
+{
+    if (dtype <= 3u)
+        return 1u;
+    if (dtype <= 5u || dtype == F16 || dtype == BF16)
+        return 2u;
+    return dtype == 6u || dtype == 7u || dtype == F32 ? 4u : 8u;
+}
