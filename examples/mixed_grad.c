@@ -31,9 +31,9 @@ static const struct {
     ddisp_policy policy;
     ddisp_backing frozen;
 } policies[] = {
-    {DDISP_POLICY_AUTO, DDISP_BACKING_OMITTED}, {DDISP_POLICY_SPECIALIZE, DDISP_BACKING_OMITTED},
-    {DDISP_POLICY_GUARD, DDISP_BACKING_NULL},   {DDISP_POLICY_SCRATCH, DDISP_BACKING_SCRATCH},
-    {DDISP_POLICY_REJECT, DDISP_BACKING_NONE},
+    {DDISP_POLICY_AUTO, DDISP_BACKING_OMITTED},    {DDISP_POLICY_SPECIALIZE, DDISP_BACKING_OMITTED},
+    {DDISP_POLICY_GUARD, DDISP_BACKING_NULL},      {DDISP_POLICY_SINK, DDISP_BACKING_SINK},
+    {DDISP_POLICY_SCRATCH, DDISP_BACKING_SCRATCH}, {DDISP_POLICY_REJECT, DDISP_BACKING_NONE},
 };
 enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
 
@@ -236,17 +236,32 @@ static bool row_run(const struct setup *on, const struct data *data, struct row 
     return true;
 }
 
+/* A sink takes at most this much, whatever the inputs' sizes. */
+#define SINK_BYTES (UINT64_C(8) << 20)
+
+/* What a row with a frozen input is refused with, or OK. */
+static ddisp_status refusal(const struct row *row, const struct setup *on)
+{
+    if (row->policy == DDISP_POLICY_REJECT)
+        return DDISP_STATUS_GRADIENT_REJECTED;
+    if (row->policy == DDISP_POLICY_SINK && strcmp(on->info.sink, "none") == 0 &&
+        (row->grad[0] || row->grad[1]))
+        return DDISP_STATUS_UNSUPPORTED;
+    return DDISP_STATUS_OK;
+}
+
 /* Whether the row is what the design says. */
-static bool row_right(const struct row *row, const struct data *data)
+static bool row_right(const struct row *row, const struct setup *on, const struct data *data)
 {
     const bool any_frozen = !row->grad[0] || !row->grad[1];
-    const bool rejected = row->policy == DDISP_POLICY_REJECT && any_frozen;
+    const ddisp_status refused = any_frozen ? refusal(row, on) : DDISP_STATUS_OK;
+    const bool rejected = refused != DDISP_STATUS_OK;
     const bool launched = !rejected && (row->grad[0] || row->grad[1]);
     uint64_t extra_bytes = 0;
 
-    if (row->status != (rejected ? DDISP_STATUS_GRADIENT_REJECTED : DDISP_STATUS_OK))
+    if (row->status != refused)
         return false;
-    if (rejected) {
+    if (refused == DDISP_STATUS_GRADIENT_REJECTED) {
         const int32_t named = row->error.argument;
         if (named < 0 || named > 1 || row->grad[named] ||
             !strstr(row->error.message, named == MUL_A ? "'a'" : "'b'"))
@@ -265,6 +280,8 @@ static bool row_right(const struct row *row, const struct data *data)
         if (backing == DDISP_BACKING_SCRATCH)
             extra_bytes += data->size_bytes;
     }
+    if (row->policy == DDISP_POLICY_SINK)
+        return row->extra_bytes <= SINK_BYTES;
     return row->extra_bytes == extra_bytes;
 }
 
@@ -276,7 +293,10 @@ static const char *row_reason(const struct row *row)
     case DDISP_SKIP_NO_GRADIENT:
         return "no: no input requires a gradient";
     case DDISP_SKIP_FAILED:
-        return row->status == DDISP_STATUS_GRADIENT_REJECTED ? "no: refused" : "no: failed";
+        return row->status == DDISP_STATUS_GRADIENT_REJECTED ||
+                       row->status == DDISP_STATUS_UNSUPPORTED
+                   ? "no: refused"
+                   : "no: failed";
     default:
         return "no";
     }
@@ -328,7 +348,7 @@ static bool device_run(ddisp_context *context, const char *spec, const struct da
                               .grad = {!(frozen & 2), !(frozen & 1)}};
             if (!row_run(&on, data, &row))
                 goto out;
-            const bool right = row_right(&row, data);
+            const bool right = row_right(&row, &on, data);
             *wrong += !right;
             row_print(&row, &on, right, options->json);
         }
@@ -375,7 +395,7 @@ static const char usage[] =
     "usage: mixed_grad [--n N] [--seed S] [--device D] [--policy P] [--json] [N]\n"
     "  N  elements, default 4194304\n"
     "  D  such as host, cuda:0, vulkan:0; default: all\n"
-    "  P  auto, specialize, guard, scratch or reject; default: all\n";
+    "  P  auto, specialize, guard, sink, scratch or reject; default: all\n";
 
 static bool number(const char *text, uint64_t *out)
 {

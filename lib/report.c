@@ -113,7 +113,8 @@ static void add_slot(ddisp_report *report, const ddisp__launch *launch, uint32_t
         out->flags = overwritten ? DDISP_REPORT_SLOT_UNDEFINED : 0;
     }
     (void)snprintf(out->reason, sizeof out->reason, "%s", slot->reason ? slot->reason : "");
-    if (slot->temporary)
+    bool taken = slot->temporary && !(slot->report_flags & DDISP_REPORT_SLOT_CONVERTED);
+    if (taken || slot->backing == DDISP_BACKING_SINK)
         report->info.extra_bytes += slot->bytes;
     static const char *const access[] = {"", "in", "out", "inout"};
     (void)snprintf(text->name, sizeof text->name, "%s", operand->param->name);
