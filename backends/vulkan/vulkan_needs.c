@@ -19,6 +19,8 @@ static const char advice_swap[] = "code that compares and swaps would fit";
 #name, (any_of), SpvCapability##name, 2, advice_swap                                       \
     }
 
+/* Where a capability stands for buffers and for shared memory, it is buffers that must be served:
+ * gradients lie there. */
 static const vulkan__need capabilities[] = {
     CAP(Matrix, 0),
     CAP(Shader, 0),
@@ -36,7 +38,7 @@ static const vulkan__need capabilities[] = {
     CAP(Int8, BIT(INT8)),
     CAP(Float16, BIT(FLOAT16)),
     CAP(Float64, BIT(FLOAT64)),
-    CAP(Int64Atomics, BIT(BUFFER_INT64_ATOMICS) | BIT(SHARED_INT64_ATOMICS)),
+    CAP(Int64Atomics, BIT(BUFFER_INT64_ATOMICS)),
     CAP(StorageBuffer16BitAccess, BIT(STORAGE16)),
     CAP(UniformAndStorageBuffer16BitAccess, BIT(UNIFORM_STORAGE16)),
     CAP(StoragePushConstant16, BIT(PUSH16)),
@@ -56,12 +58,12 @@ static const vulkan__need capabilities[] = {
     CAP(GroupNonUniformClustered, BIT(SUBGROUP_CLUSTERED)),
     CAP(GroupNonUniformQuad, BIT(SUBGROUP_QUAD)),
     CAP(GroupNonUniformPartitionedNV, BIT(PARTITIONED)),
-    CAP_ADD(AtomicFloat16AddEXT, BIT(BUFFER_FLOAT16_ADD) | BIT(SHARED_FLOAT16_ADD)),
-    CAP_ADD(AtomicFloat32AddEXT, BIT(BUFFER_FLOAT32_ADD) | BIT(SHARED_FLOAT32_ADD)),
-    CAP_ADD(AtomicFloat64AddEXT, BIT(BUFFER_FLOAT64_ADD) | BIT(SHARED_FLOAT64_ADD)),
-    CAP_ADD(AtomicFloat16MinMaxEXT, BIT(BUFFER_FLOAT16_MIN_MAX) | BIT(SHARED_FLOAT16_MIN_MAX)),
-    CAP_ADD(AtomicFloat32MinMaxEXT, BIT(BUFFER_FLOAT32_MIN_MAX) | BIT(SHARED_FLOAT32_MIN_MAX)),
-    CAP_ADD(AtomicFloat64MinMaxEXT, BIT(BUFFER_FLOAT64_MIN_MAX) | BIT(SHARED_FLOAT64_MIN_MAX)),
+    CAP_ADD(AtomicFloat16AddEXT, BIT(BUFFER_FLOAT16_ADD)),
+    CAP_ADD(AtomicFloat32AddEXT, BIT(BUFFER_FLOAT32_ADD)),
+    CAP_ADD(AtomicFloat64AddEXT, BIT(BUFFER_FLOAT64_ADD)),
+    CAP_ADD(AtomicFloat16MinMaxEXT, BIT(BUFFER_FLOAT16_MIN_MAX)),
+    CAP_ADD(AtomicFloat32MinMaxEXT, BIT(BUFFER_FLOAT32_MIN_MAX)),
+    CAP_ADD(AtomicFloat64MinMaxEXT, BIT(BUFFER_FLOAT64_MIN_MAX)),
     CAP(DotProduct, BIT(DOT_PRODUCT)),
     CAP(DotProductInputAll, BIT(DOT_PRODUCT)),
     CAP(DotProductInput4x8Bit, BIT(DOT_PRODUCT)),

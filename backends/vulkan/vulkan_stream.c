@@ -166,6 +166,15 @@ static void note_completed(vulkan__stream *stream, uint64_t ticket)
         atomic_store(&stream->completed, ticket); /* a lower value only costs a question */
 }
 
+/** The timeline's value. Some drivers set all bits of it when the device is lost. */
+static VkResult read_timeline(vulkan__device *device, const vulkan__stream *stream,
+                              uint64_t *out_value)
+{
+    VkResult result =
+        device->table.vkGetSemaphoreCounterValue(device->handle, stream->timeline, out_value);
+    return result == VK_SUCCESS && *out_value == UINT64_MAX ? VK_ERROR_DEVICE_LOST : result;
+}
+
 bool vulkan__stream_passed(vulkan__device *device, vulkan__stream *stream, uint64_t ticket)
 {
     if (ticket <= atomic_load(&stream->completed) || atomic_load(&device->lost))
@@ -173,8 +182,7 @@ bool vulkan__stream_passed(vulkan__device *device, vulkan__stream *stream, uint6
     if (ticket > atomic_load(&stream->submitted))
         return false;
     uint64_t value = 0;
-    VkResult result =
-        device->table.vkGetSemaphoreCounterValue(device->handle, stream->timeline, &value);
+    VkResult result = read_timeline(device, stream, &value);
     if (result == VK_ERROR_DEVICE_LOST) {
         atomic_store(&device->lost, true);
         return true;
@@ -242,9 +250,8 @@ ddisp_status vulkan__stream_query(void *device_handle, void *stream_handle, uint
     if (status != DDISP_STATUS_OK)
         return status;
     uint64_t value = 0;
-    status = vulkan__check(
-        device, device->table.vkGetSemaphoreCounterValue(device->handle, stream->timeline, &value),
-        "vkGetSemaphoreCounterValue");
+    status =
+        vulkan__check(device, read_timeline(device, stream, &value), "vkGetSemaphoreCounterValue");
     if (status != DDISP_STATUS_OK)
         return status;
     note_completed(stream, value);

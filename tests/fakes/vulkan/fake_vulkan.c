@@ -286,11 +286,17 @@ FAKE_CALLS(WRAP_RESULT, DECLARE_RESULT, WRAP_SILENT, DECLARE_SILENT)
 
 /* ---- those with a body of their own */
 
-static void rename_device(char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE])
+static void change_properties(VkPhysicalDeviceProperties *properties)
 {
     char old[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
-    memcpy(old, name, sizeof old);
-    (void)snprintf(name, VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, "fake over %.200s", old);
+    memcpy(old, properties->deviceName, sizeof old);
+    (void)snprintf(properties->deviceName, sizeof old, "fake over %.200s", old);
+    lock();
+    if (hidden("vulkan1.3") && properties->apiVersion >= VK_API_VERSION_1_3)
+        properties->apiVersion = VK_API_VERSION_1_2;
+    if (hidden("vulkan1.2"))
+        properties->apiVersion = VK_API_VERSION_1_1;
+    unlock();
 }
 
 static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties(
@@ -298,7 +304,7 @@ static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties(
 {
     enter_silent(NUMBER_vkGetPhysicalDeviceProperties, 0);
     real.vkGetPhysicalDeviceProperties(physical, properties);
-    rename_device(properties->deviceName);
+    change_properties(properties);
 }
 
 static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties2(
@@ -306,7 +312,7 @@ static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties2(
 {
     enter_silent(NUMBER_vkGetPhysicalDeviceProperties2, 0);
     real.vkGetPhysicalDeviceProperties2(physical, properties);
-    rename_device(properties->properties.deviceName);
+    change_properties(&properties->properties);
 }
 
 static VKAPI_ATTR void VKAPI_CALL

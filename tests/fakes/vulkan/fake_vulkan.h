@@ -8,8 +8,9 @@
  *   DDISP_FAKE_VULKAN_REAL  path of the real loader (else it is looked for in the usual places)
  *   DDISP_FAKE_VULKAN_FAIL  function:nth:result, such as vkQueueSubmit:2:-2, or any:7:-1
  *   DDISP_FAKE_VULKAN_LOSE  n: the device is lost at the n-th call that can say so
- *   DDISP_FAKE_VULKAN_HIDE  comma-separated extensions, and of bufferDeviceAddress,
- *                           timelineSemaphore and shaderInt64, that the devices do not have
+ *   DDISP_FAKE_VULKAN_HIDE  comma-separated extensions, and of vulkan1.2, vulkan1.3,
+ *                           bufferDeviceAddress, timelineSemaphore and shaderInt64, that the
+ *                           devices do not have
  *   DDISP_FAKE_VULKAN_LOG   file that the name of each call is appended to
  */
 #ifndef FAKE_VULKAN_H

@@ -360,15 +360,47 @@ static void without_float_atomics_only_the_other_code_fits(void **state)
     finish(&r);
 }
 
+static void a_device_of_vulkan_1_2_serves(void **state)
+{
+    const fixture *f = prepared(state);
+    float found[N];
+    fake_vulkan_hide("vulkan1.3");
+    run r = run_scenario(f, false, found);
+    if (r.first != DDISP_STATUS_OK)
+        fail_msg("status %u: %s", r.first, r.message);
+    assert_true(right(found));
+    run again = {.f = {.table = f->table}};
+    assert_ok(f->table->open(&services, &again.f.instance));
+    assert_ok(f->table->device_open(again.f.instance, 0, &again.f.device));
+    uint64_t size_bytes;
+    const void *bytes = mul_bytes(MUL_FORWARD, &size_bytes);
+    uint32_t *words = malloc(size_bytes);
+    assert_non_null(words);
+    memcpy(words, bytes, size_bytes);
+    code c;
+    code_init(&c, MUL_FORWARD);
+    code_set_bytes(&c, words, size_bytes);
+    assert_ok(f->table->code_fits(again.f.device, &c.backend_code));
+    words[1] = 0x00010600; /* SPIR-V 1.6 comes with Vulkan 1.3 */
+    assert_int_equal(f->table->code_fits(again.f.device, &c.backend_code),
+                     DDISP_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(last_message, "SPIR-V 1.6"));
+    free(words);
+    finish(&again);
+}
+
 static void devices_that_lack_a_requirement_are_left_out(void **state)
 {
     const fixture *f = prepared(state);
-    static const char *const needed[] = {"bufferDeviceAddress", "timelineSemaphore", "shaderInt64"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const needed[][2] = {{"bufferDeviceAddress", "bufferDeviceAddress"},
+                                            {"timelineSemaphore", "timelineSemaphore"},
+                                            {"shaderInt64", "shaderInt64"},
+                                            {"vulkan1.2", "offers Vulkan 1.1, 1.2 is needed"}};
+    for (int i = 0; i < 4; i++) {
         void *instance = NULL;
-        fake_vulkan_hide(needed[i]);
+        fake_vulkan_hide(needed[i][0]);
         assert_int_equal(f->table->open(&services, &instance), DDISP_STATUS_BACKEND_UNAVAILABLE);
-        assert_non_null(strstr(last_message, needed[i]));
+        assert_non_null(strstr(last_message, needed[i][1]));
         assert_null(instance);
     }
     fake_vulkan_reset();
@@ -441,6 +473,7 @@ int main(void)
         cmocka_unit_test(nothing_grows_with_the_number_of_calls),
         cmocka_unit_test(trimming_gives_empty_blocks_back),
         cmocka_unit_test(without_float_atomics_only_the_other_code_fits),
+        cmocka_unit_test(a_device_of_vulkan_1_2_serves),
         cmocka_unit_test(devices_that_lack_a_requirement_are_left_out),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
