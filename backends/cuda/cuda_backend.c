@@ -4,7 +4,7 @@
  * Nothing here or behind it touches the driver before open is called. open says in words why there
  * is no driver, a driver that is too old, or no device.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 
 /* Why the driver cannot be used, in words. */
 static ddisp_status unavailable(const ddisp_backend_services *services, const cu__api *api,
@@ -130,6 +130,16 @@ static const ddisp_backend_table table = {
     .launch = cuda__launch,
     .sink_acquire = cuda__sink_acquire,
     .sink_trim = cuda__sink_trim,
+    .artifact_key = cuda__artifact_key,
+    .artifact_make = cuda__artifact_make,
+    .stream_wrap = cuda__stream_wrap,
+    .stream_mark_timed = cuda__stream_mark_timed,
+    .stream_elapsed = cuda__stream_elapsed,
+    .capture_begin = cuda__capture_begin,
+    .capture_end = cuda__capture_end,
+    .graph_launch = cuda__graph_launch,
+    .graph_update = cuda__graph_update,
+    .graph_release = cuda__graph_release,
     .memory_trim = cuda__memory_trim,
 };
 

@@ -5,7 +5,7 @@
  * In: an instance and an index. Out: a description, or a device. The primary context is retained
  * and released, never reset, and no flag of it is changed. Describing needs no context.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 
 #include <string.h>
 
@@ -95,17 +95,24 @@ static void format_uuid(const cu__uuid *uuid, char text[40])
     text[at] = '\0';
 }
 
-/* "580.159.04 (CUDA 13.0)"; the driver itself tells only the version of CUDA. */
-static void describe_driver(int version, bool fake, char *text, size_t capacity)
+/* Such as "580.159.04"; the driver itself tells only the version of CUDA. */
+static void read_release(bool fake, char release[32])
 {
-    char release[32] = "";
     FILE *file = fake ? NULL : fopen("/sys/module/nvidia/version", "re");
+    release[0] = '\0';
     if (file) {
         if (fscanf(file, "%31[0-9.]", release) != 1) {
             release[0] = '\0';
         }
         (void)fclose(file);
     }
+}
+
+/* "580.159.04 (CUDA 13.0)" */
+static void describe_driver(int version, bool fake, char *text, size_t capacity)
+{
+    char release[32];
+    read_release(fake, release);
     int major = version / 1000, minor = version % 1000 / 10;
     if (release[0]) {
         (void)snprintf(text, capacity, "%s (CUDA %d.%d)", release, major, minor);
@@ -114,12 +121,15 @@ static void describe_driver(int version, bool fake, char *text, size_t capacity)
     }
 }
 
-static void describe_abilities(const int values[ATTRIBUTE_COUNT], ddisp_device_info *info)
+static void describe_abilities(const int values[ATTRIBUTE_COUNT], bool compiles,
+                               ddisp_device_info *info)
 {
     int capability = values[CAPABILITY_MAJOR] * 10 + values[CAPABILITY_MINOR];
     (void)snprintf(info->architecture, sizeof info->architecture, "sm_%d", capability);
-    (void)snprintf(info->formats, sizeof info->formats, "ptx");
-    (void)snprintf(info->specializes, sizeof info->specializes, "ptx");
+    (void)snprintf(info->formats, sizeof info->formats, "ptx,cubin,fatbin%s",
+                   compiles ? ",cuda-c++" : "");
+    (void)snprintf(info->specializes, sizeof info->specializes, "ptx%s",
+                   compiles ? ",cuda-c++" : "");
     (void)snprintf(info->sink, sizeof info->sink, values[VIRTUAL_MEMORY] ? "aliased" : "none");
     info->atomic_add_f16 = capability >= 70 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
     info->atomic_add_bf16 = capability >= 90 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
@@ -172,7 +182,7 @@ ddisp_status cuda__device_describe(void *instance_handle, uint32_t index, ddisp_
     bool fake = strncmp(info->name, "fake", 4) == 0;
     format_uuid(&uuid, info->uuid);
     describe_driver(instance->version, fake, info->driver, sizeof info->driver);
-    describe_abilities(values, info);
+    describe_abilities(values, cuda__nvrtc_found(instance->version), info);
     info->rank = fake ? 0 : 100;
     info->flags = fake ? DDISP_DEVICE_FLAG_FAKE : 0;
     info->memory_bytes = memory_bytes;
@@ -235,6 +245,7 @@ static ddisp_status read_device(cuda__device *device, const cuda__instance *inst
     if (status != DDISP_STATUS_OK) {
         return status;
     }
+    read_release(false, device->release);
     device->memory_bytes = memory_bytes;
     device->capability_major = (uint32_t)values[CAPABILITY_MAJOR];
     device->capability_minor = (uint32_t)values[CAPABILITY_MINOR];

@@ -1,24 +1,35 @@
 /*
- * cuda_inspect.c - whether code is what its declaration says, without a driver: entries are there,
- * their geometry and argument block agree, and which gradients can be switched off.
+ * cuda_inspect.c - whether code is what its declaration says, without a driver: sends each format
+ * to its room, and is the room of PTX: entries are there, their geometry and parameters agree, and
+ * which gradients can be switched off.
  *
  * In: a declared code. Out: a mask of switches, or a sentence with both numbers. A parameter counts
  * as switchable only when every backward entry that is not bound to one mask has its switch: a
  * gradient that is reported as removable must be removable wherever it could be touched.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 
-#include <inttypes.h>
-#include <string.h>
-
-static ddisp_status check_format(const ddisp_backend_services *services,
-                                 const ddisp_backend_code *code)
+cuda__format cuda__format_of(const ddisp_code *code)
 {
-    if (strcmp(code->code->format, "ptx") == 0) {
-        return DDISP_STATUS_OK;
+    static const char *const names[] = {
+        [CUDA__FORMAT_PTX] = "ptx",
+        [CUDA__FORMAT_CUBIN] = "cubin",
+        [CUDA__FORMAT_FATBIN] = "fatbin",
+        [CUDA__FORMAT_SOURCE] = "cuda-c++",
+    };
+    int format = CUDA__FORMAT_PTX;
+    while (format < CUDA__FORMAT_OTHER && strcmp(code->format, names[format]) != 0) {
+        format++;
     }
+    return (cuda__format)format;
+}
+
+static ddisp_status unknown_format(const ddisp_backend_services *services,
+                                   const ddisp_backend_code *code)
+{
     return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
-                        "format '%s' is not taken by cuda, only ptx", code->code->format);
+                        "format '%s' is not taken by cuda, only ptx, cubin, fatbin and cuda-c++",
+                        code->code->format);
 }
 
 uint32_t cuda__group_size(const ddisp_entry *entry, uint32_t axis)
@@ -57,34 +68,47 @@ static ddisp_status check_geometry(const ddisp_backend_services *services,
     return DDISP_STATUS_OK;
 }
 
-static ddisp_status check_block(const ddisp_backend_services *services,
-                                const ddisp_backend_code *code, const cuda__ptx_entry *found)
+ddisp_status cuda__block_check(const ddisp_backend_services *services,
+                               const ddisp_backend_code *code, const char *name,
+                               uint32_t param_count, uint64_t param_bytes)
 {
-    int length = (int)found->name_length;
-    bool pointer =
-        found->param_bytes == 8; /* also in an array of bytes, as nvcc writes constants */
-    if (found->param_count != 1) {
+    bool by_value = code->block_size_bytes <= CUDA__MAX_BLOCK_BYTES;
+    if (param_count != 1) {
         return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
-                            "kernel %s: entry '%.*s' has %u parameters, the standard argument "
+                            "kernel %s: entry '%s' has %u parameters, the standard argument "
                             "block is one; declare native arguments for other signatures",
-                            code->kernel_name, length, found->name, found->param_count);
+                            code->kernel_name, name, param_count);
     }
-    if (code->block_size_bytes > CUDA__MAX_BLOCK_BYTES && !pointer) {
+    if (!by_value && param_bytes != 8) { /* also in an array of bytes, as nvcc writes constants */
         return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
-                            "kernel %s: entry '%.*s' takes %" PRIu64 " bytes by value, but an "
+                            "kernel %s: entry '%s' takes %" PRIu64 " bytes by value, but an "
                             "argument block of %u bytes (more than %u) is passed as a pointer of 8",
-                            code->kernel_name, length, found->name, found->param_bytes,
-                            code->block_size_bytes, CUDA__MAX_BLOCK_BYTES);
+                            code->kernel_name, name, param_bytes, code->block_size_bytes,
+                            CUDA__MAX_BLOCK_BYTES);
     }
-    if (code->block_size_bytes <= CUDA__MAX_BLOCK_BYTES &&
-        found->param_bytes != code->block_size_bytes) {
+    if (by_value && param_bytes != code->block_size_bytes) {
         return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
-                            "kernel %s: entry '%.*s' takes a parameter of %" PRIu64
+                            "kernel %s: entry '%s' takes a parameter of %" PRIu64
                             " bytes, the argument block of %u parameters has %u bytes",
-                            code->kernel_name, length, found->name, found->param_bytes,
-                            code->param_count, code->block_size_bytes);
+                            code->kernel_name, name, param_bytes, code->param_count,
+                            code->block_size_bytes);
     }
     return DDISP_STATUS_OK;
+}
+
+static ddisp_status check_parameters(const ddisp_backend_services *services,
+                                     const ddisp_backend_code *code, const ddisp_entry *entry,
+                                     const cuda__ptx_entry *found)
+{
+    char name[CUDA__ENTRY_NAME_BYTES];
+    cuda__param params[CUDA__MAX_PARAMS];
+    if (!entry->native) {
+        (void)snprintf(name, sizeof name, "%.*s", (int)found->name_length, found->name);
+        return cuda__block_check(services, code, name, found->param_count, found->param_bytes);
+    }
+    uint32_t count = cuda__ptx_params(code->code->bytes, code->code->size_bytes, found, params,
+                                      CUDA__MAX_PARAMS);
+    return cuda__native_check(services, code, entry, params, count);
 }
 
 /* A switch of a parameter that the kernel does not have is a mistake in the code. */
@@ -124,8 +148,8 @@ ddisp_status cuda__inspect_entry(const ddisp_backend_services *services,
         break;
     }
     ddisp_status status = check_geometry(services, code, entry, &found);
-    if (status == DDISP_STATUS_OK && !entry->native) {
-        status = check_block(services, code, &found);
+    if (status == DDISP_STATUS_OK) {
+        status = check_parameters(services, code, entry, &found);
     }
     if (status == DDISP_STATUS_OK) {
         status = check_switches(services, code, &found, *out_switch_mask);
@@ -133,35 +157,29 @@ ddisp_status cuda__inspect_entry(const ddisp_backend_services *services,
     return status;
 }
 
-/* The entry's name with its own mask, when it has one; names with other masks are left as patterns
- * that match any. */
-static void expand(const ddisp_entry *entry, char *name, size_t capacity)
+void cuda__entry_name(const ddisp_entry *entry, char name[CUDA__ENTRY_NAME_BYTES])
 {
     const char *mask = strstr(entry->name, "{mask}");
     if (mask && (entry->flags & DDISP_ENTRY_MASKED)) {
-        (void)snprintf(name, capacity, "%.*s%" PRIu64 "%s", (int)(mask - entry->name), entry->name,
-                       entry->mask, mask + strlen("{mask}"));
+        (void)snprintf(name, CUDA__ENTRY_NAME_BYTES, "%.*s%" PRIu64 "%s", (int)(mask - entry->name),
+                       entry->name, entry->mask, mask + strlen("{mask}"));
     } else {
-        (void)snprintf(name, capacity, "%s", entry->name);
+        (void)snprintf(name, CUDA__ENTRY_NAME_BYTES, "%s", entry->name);
     }
 }
 
-ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
-                           ddisp_backend_code_info *info)
+static ddisp_status inspect_ptx(const ddisp_backend_services *services,
+                                const ddisp_backend_code *code, ddisp_backend_code_info *info)
 {
-    char name[512];
+    char name[CUDA__ENTRY_NAME_BYTES];
     bool any = false;
     info->switch_mask = 0;
     info->flags = 0;
-    ddisp_status status = check_format(services, code);
-    if (status != DDISP_STATUS_OK) {
-        return status;
-    }
     for (uint32_t i = 0; i < code->code->entry_count; i++) {
         const ddisp_entry *entry = &code->code->entries[i];
         uint64_t mask = 0;
-        expand(entry, name, sizeof name);
-        status = cuda__inspect_entry(services, code, entry, name, &mask);
+        cuda__entry_name(entry, name);
+        ddisp_status status = cuda__inspect_entry(services, code, entry, name, &mask);
         if (status != DDISP_STATUS_OK) {
             return status;
         }
@@ -175,6 +193,23 @@ ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_b
         info->flags = DDISP_BACKEND_CODE_COMPARE_AND_SWAP;
     }
     return DDISP_STATUS_OK;
+}
+
+ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
+                           ddisp_backend_code_info *info)
+{
+    switch (cuda__format_of(code->code)) {
+    case CUDA__FORMAT_PTX:
+        return inspect_ptx(services, code, info);
+    case CUDA__FORMAT_CUBIN:
+    case CUDA__FORMAT_FATBIN:
+        return cuda__binary_inspect(services, code, info);
+    case CUDA__FORMAT_SOURCE:
+        return cuda__source_inspect(services, code, info);
+    case CUDA__FORMAT_OTHER:
+        break;
+    }
+    return unknown_format(services, code);
 }
 
 /* ---- what a device needs to be able to do */
@@ -192,15 +227,10 @@ static uint32_t needed_driver(uint32_t major, uint32_t minor)
     return 1000 * (major + 4) + 10 * minor;
 }
 
-ddisp_status cuda__code_fits(void *device_handle, const ddisp_backend_code *code)
+static ddisp_status ptx_fits(const cuda__device *device, const ddisp_backend_code *code)
 {
-    const cuda__device *device = device_handle;
     const ddisp_backend_services *services = device->services;
     cuda__ptx_reader reader;
-    ddisp_status status = check_format(services, code);
-    if (status != DDISP_STATUS_OK) {
-        return status;
-    }
     if (!cuda__ptx_open(&reader, code->code->bytes, code->code->size_bytes)) {
         return backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0, "the ptx code is malformed: %s",
                             reader.why);
@@ -232,4 +262,21 @@ ddisp_status cuda__code_fits(void *device_handle, const ddisp_backend_code *code
                             own);
     }
     return DDISP_STATUS_OK;
+}
+
+ddisp_status cuda__code_fits(void *device_handle, const ddisp_backend_code *code)
+{
+    const cuda__device *device = device_handle;
+    switch (cuda__format_of(code->code)) {
+    case CUDA__FORMAT_PTX:
+        return ptx_fits(device, code);
+    case CUDA__FORMAT_CUBIN:
+    case CUDA__FORMAT_FATBIN:
+        return cuda__binary_fits(device, code);
+    case CUDA__FORMAT_SOURCE:
+        return cuda__nvrtc_check(device->services, device->version);
+    case CUDA__FORMAT_OTHER:
+        break;
+    }
+    return unknown_format(device->services, code);
 }

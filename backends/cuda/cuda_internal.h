@@ -71,6 +71,7 @@ typedef struct cuda__device {
     uint32_t max_shared_bytes;
     bool virtual_memory; /* ranges can be reserved and mapped */
     uint64_t memory_bytes;
+    char release[32]; /* of the driver, such as "580.159.04"; empty when the system does not tell */
     pthread_mutex_t lock;  /* guards streams; taken before a stream's lock */
     cuda__stream *streams; /* all, so that running out of memory can wait for them */
     cuda__sink sink;       /* the core's lock guards it */
@@ -123,6 +124,7 @@ typedef struct cuda__allocation {
 } cuda__allocation;
 
 typedef struct cuda__staging cuda__staging;
+typedef struct cuda__graph cuda__graph; /* cuda_graph.c */
 
 struct cuda__stream {
     cuda__stream *next; /* in the device's list */
@@ -137,6 +139,10 @@ struct cuda__stream {
     cuda__staging *staging;     /* made at first use */
     cu__address block_address;  /* device memory for argument blocks that go by pointer */
     uint64_t block_capacity_bytes;
+    bool borrowed; /* the application's: it is not destroyed */
+    cuda__mark *first_timed, *last_timed; /* whose events tell the time, tickets increase */
+    uint32_t timed_count;
+    cuda__graph *recording; /* NULL: work runs; guarded by the device's lock */
 };
 
 ddisp_status cuda__stream_create(void *device, uint64_t flags, void **out_stream);
@@ -147,6 +153,12 @@ ddisp_status cuda__stream_wait(void *device, void *stream, void *other_stream, u
 ddisp_status cuda__stream_query(void *device, void *stream, uint64_t ticket);
 ddisp_status cuda__stream_synchronize(void *device, void *stream, uint64_t ticket,
                                       uint64_t timeout_ns);
+ddisp_status cuda__stream_wrap(void *device, uint64_t native_handle, void **out_stream);
+ddisp_status cuda__stream_mark_timed(void *device, void *stream, uint64_t *out_ticket);
+ddisp_status cuda__stream_elapsed(void *device, void *begin_stream, uint64_t begin_ticket,
+                                  void *end_stream, uint64_t end_ticket, uint64_t *out_ns);
+/** Gives the events of timed marks back; the context is current when `entered`. */
+void cuda__timed_release(cuda__device *device, cuda__stream *stream, bool entered);
 /** Records an event at the stream's end; the context is current. */
 ddisp_status cuda__stream_record(cuda__device *device, cuda__stream *stream, uint64_t *out_ticket);
 /** OK, NOT_READY or an error; the context is current. */
@@ -196,27 +208,5 @@ ddisp_status cuda__sink_acquire(void *device, uint64_t size_bytes, uint64_t flag
 void cuda__sink_trim(void *device);
 /** Gives everything back, with the context current. */
 void cuda__sink_release(cuda__device *device);
-
-/* ---- code (cuda_inspect.c, cuda_variant.c, cuda_launch.c) */
-
-typedef struct cuda__variant {
-    cu__module module;
-    cu__function function;
-} cuda__variant;
-
-ddisp_status cuda__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
-                           ddisp_backend_code_info *info);
-/** Finds an entry of the text and checks its geometry and argument block against the declaration.
- * NOT_FOUND, CODE_INVALID. */
-ddisp_status cuda__inspect_entry(const ddisp_backend_services *services,
-                                 const ddisp_backend_code *code, const ddisp_entry *entry,
-                                 const char *name, uint64_t *out_switch_mask);
-/** Threads per group along an axis, with the default for 0. */
-uint32_t cuda__group_size(const ddisp_entry *entry, uint32_t axis);
-ddisp_status cuda__code_fits(void *device, const ddisp_backend_code *code);
-ddisp_status cuda__variant_build(void *device, const ddisp_backend_variant *variant,
-                                 void **out_variant);
-void cuda__variant_release(void *device, void *variant);
-ddisp_status cuda__launch(void *device, void *stream, const ddisp_backend_launch *launch);
 
 #endif

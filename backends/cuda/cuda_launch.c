@@ -1,14 +1,14 @@
 /*
- * cuda_launch.c - hands a kernel and its argument block to the driver.
+ * cuda_launch.c - hands a kernel and its arguments to the driver.
  *
- * In: a launch that the core has checked. Out: queued work. The steady path allocates nothing and
- * makes one driver call besides asking for the current context: the block goes by value. A block
- * above the limit is first copied, in stream order, to memory of the stream, and goes by pointer;
- * the stream's order keeps one launch from overwriting the block of another.
+ * In: a launch that the core has checked. Out: queued or recorded work. The steady path allocates
+ * nothing and makes one driver call besides asking for the current context: the block goes by
+ * value, native arguments as they are. A block above the limit, or one whose address is a native
+ * argument, is first copied, in stream order, to memory of the stream, and goes by pointer; the
+ * stream's order keeps one launch from overwriting the block of another. Recorded launches own
+ * their blocks.
  */
-#include "cuda_internal.h"
-
-#include <string.h>
+#include "cuda_code.h"
 
 /* Device memory for a block of this size; grows, never shrinks. */
 static ddisp_status block_memory(cuda__device *device, cuda__stream *stream, uint64_t size_bytes)
@@ -50,39 +50,76 @@ static ddisp_status send_block(cuda__device *device, cuda__stream *stream,
     return status;
 }
 
+bool cuda__block_by_pointer(const ddisp_backend_launch *launch)
+{
+    const cuda__variant *variant = launch->variant;
+    if (!variant->is_native) {
+        return launch->block_size_bytes > CUDA__MAX_BLOCK_BYTES;
+    }
+    for (uint32_t i = 0; i < launch->native_count; i++) {
+        if (launch->natives[i].arg->source == DDISP_SOURCE_BLOCK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ddisp_status cuda__arguments_fill(cuda__device *device, const ddisp_backend_launch *launch,
+                                  cuda__arguments *arguments)
+{
+    const cuda__variant *variant = launch->variant;
+    if (variant->is_native) {
+        return cuda__native_fill(device->services, variant, launch, &arguments->block_address,
+                                 arguments->parameters);
+    }
+    /* The driver copies what parameters point to before it returns; its type lacks the const. */
+    memcpy(&arguments->parameters[0], &launch->block, sizeof arguments->parameters[0]);
+    if (arguments->block_address) {
+        arguments->parameters[0] = &arguments->block_address;
+    }
+    return DDISP_STATUS_OK;
+}
+
+/* With the context current. */
+static ddisp_status launch_on(cuda__device *device, cuda__stream *stream,
+                              const ddisp_backend_launch *launch)
+{
+    const cuda__variant *variant = launch->variant;
+    cuda__arguments arguments;
+    ddisp_status status = DDISP_STATUS_OK;
+    arguments.block_address = 0;
+    if (stream->recording) {
+        status = cuda__graph_prepare(device, stream, launch, &arguments.block_address);
+    } else if (cuda__block_by_pointer(launch)) {
+        status = send_block(device, stream, launch);
+        arguments.block_address = stream->block_address;
+    }
+    if (status == DDISP_STATUS_OK) {
+        status = cuda__arguments_fill(device, launch, &arguments);
+    }
+    if (status != DDISP_STATUS_OK) {
+        return status;
+    }
+    cu__result result = device->api->launch_kernel(
+        variant->function, launch->grid[0], launch->grid[1], launch->grid[2], launch->group_size[0],
+        launch->group_size[1], launch->group_size[2], launch->shared_bytes, stream->handle,
+        arguments.parameters, NULL);
+    if (result != CU__SUCCESS) {
+        return cuda__fail(device, result, "cuLaunchKernel");
+    }
+    return stream->recording ? cuda__graph_note(device, stream, arguments.block_address)
+                             : DDISP_STATUS_OK;
+}
+
 ddisp_status cuda__launch(void *device_handle, void *stream_handle,
                           const ddisp_backend_launch *launch)
 {
     cuda__device *device = device_handle;
-    cuda__stream *stream = stream_handle;
-    const cuda__variant *variant = launch->variant;
     cuda__scope scope;
-    void *parameters[1];
-    if (launch->native_count != 0 || !launch->block) {
-        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
-                            "native arguments (%u) are not taken by cuda; use the standard "
-                            "argument block",
-                            launch->native_count);
-    }
     ddisp_status status = cuda__enter(device, &scope);
-    if (status != DDISP_STATUS_OK) {
-        return status;
-    }
-    /* The driver copies what parameters point to before it returns; its type lacks the const. */
-    memcpy(&parameters[0], &launch->block, sizeof parameters[0]);
-    if (launch->block_size_bytes > CUDA__MAX_BLOCK_BYTES) {
-        status = send_block(device, stream, launch);
-        parameters[0] = &stream->block_address;
-    }
     if (status == DDISP_STATUS_OK) {
-        cu__result result = device->api->launch_kernel(
-            variant->function, launch->grid[0], launch->grid[1], launch->grid[2],
-            launch->group_size[0], launch->group_size[1], launch->group_size[2],
-            launch->shared_bytes, stream->handle, parameters, NULL);
-        if (result != CU__SUCCESS) {
-            status = cuda__fail(device, result, "cuLaunchKernel");
-        }
+        status = launch_on(device, stream_handle, launch);
+        cuda__leave(device, &scope);
     }
-    cuda__leave(device, &scope);
     return status;
 }

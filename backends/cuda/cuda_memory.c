@@ -67,7 +67,9 @@ static ddisp_status trim(cuda__device *device)
     cu__result result = CU__SUCCESS;
     pthread_mutex_lock(&device->lock);
     for (cuda__stream *each = device->streams; each && result == CU__SUCCESS; each = each->next) {
-        result = device->api->stream_synchronize(each->handle);
+        if (!each->recording) { /* what is recorded holds no memory that waits for it */
+            result = device->api->stream_synchronize(each->handle);
+        }
     }
     pthread_mutex_unlock(&device->lock);
     if (result != CU__SUCCESS) {

@@ -19,19 +19,19 @@ static bool all_digits(const char *text, uint64_t length)
     return length > 0;
 }
 
-static bool named(const cuda__ptx_entry *entry, const char *name)
+bool cuda__name_matches(const char *name, uint64_t name_length, const char *asked)
 {
     static const char pattern[] = "{mask}";
     const uint64_t pattern_length = sizeof pattern - 1;
-    const char *mask = strstr(name, pattern);
-    uint64_t length = strlen(name);
+    const char *mask = strstr(asked, pattern);
+    uint64_t length = strlen(asked);
     if (!mask) {
-        return entry->name_length == length && memcmp(entry->name, name, length) == 0;
+        return name_length == length && memcmp(name, asked, length) == 0;
     }
-    uint64_t before = (uint64_t)(mask - name), after = length - before - pattern_length;
-    return entry->name_length > before + after && memcmp(entry->name, name, before) == 0 &&
-           memcmp(entry->name + entry->name_length - after, mask + pattern_length, after) == 0 &&
-           all_digits(entry->name + before, entry->name_length - before - after);
+    uint64_t before = (uint64_t)(mask - asked), after = length - before - pattern_length;
+    return name_length > before + after && memcmp(name, asked, before) == 0 &&
+           memcmp(name + name_length - after, mask + pattern_length, after) == 0 &&
+           all_digits(name + before, name_length - before - after);
 }
 
 cuda__ptx_found cuda__ptx_find(cuda__ptx_reader *reader, const void *bytes, uint64_t size_bytes,
@@ -51,7 +51,8 @@ cuda__ptx_found cuda__ptx_find(cuda__ptx_reader *reader, const void *bytes, uint
             return found ? CUDA__PTX_FOUND : CUDA__PTX_MISSING;
         case CUDA__PTX_ENTRY:
             callable = false;
-            here = !found && named(&reader->entry, name);
+            here =
+                !found && cuda__name_matches(reader->entry.name, reader->entry.name_length, name);
             if (here) {
                 found = true;
                 *out_entry = reader->entry;

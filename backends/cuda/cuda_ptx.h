@@ -77,6 +77,30 @@ cuda__ptx_found cuda__ptx_find(cuda__ptx_reader *reader, const void *bytes, uint
                                const char *name, cuda__ptx_entry *out_entry,
                                uint64_t *out_switch_mask);
 
+/** Whether an entry's name is the one asked for: "{mask}" in it stands for any decimal number. */
+bool cuda__name_matches(const char *name, uint64_t name_length, const char *asked);
+
+/** Most parameters of an entry that are looked at. */
+#define CUDA__MAX_PARAMS 128u
+
+/** What is known of the value that a parameter takes. */
+typedef enum cuda__param_kind {
+    CUDA__PARAM_BYTES, /* nothing but its size */
+    CUDA__PARAM_INTEGER,
+    CUDA__PARAM_FLOAT,
+    CUDA__PARAM_ADDRESS,
+} cuda__param_kind;
+
+typedef struct cuda__param {
+    uint64_t size_bytes;
+    cuda__param_kind kind;
+} cuda__param;
+
+/** Parameters of an entry that was found in these bytes; writes up to capacity, returns how many
+ * (CUDA__MAX_PARAMS at most). */
+uint32_t cuda__ptx_params(const void *bytes, uint64_t size_bytes, const cuda__ptx_entry *entry,
+                          cuda__param *params, uint32_t capacity);
+
 /** Whether well-formed text has an atomic compare-and-swap. */
 bool cuda__ptx_swaps(const void *bytes, uint64_t size_bytes);
 

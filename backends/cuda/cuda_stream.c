@@ -6,7 +6,7 @@
  * answered by the next one, which is later and so never wrong. Waits may overlap with everything
  * else on the stream: the lock guards the list of marks, and is never held while waiting.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 
 #include <time.h>
 
@@ -101,6 +101,10 @@ static ddisp_status find_mark(cuda__device *device, cuda__stream *stream, cuda__
 ddisp_status cuda__stream_record(cuda__device *device, cuda__stream *stream, uint64_t *out_ticket)
 {
     cuda__mark *mark = NULL;
+    if (stream->recording) { /* the event would be recorded, and say nothing until it is replayed */
+        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "cuda:%d: a stream that records cannot be marked", device->ordinal);
+    }
     pthread_mutex_lock(&stream->lock);
     ddisp_status status = find_mark(device, stream, &mark);
     if (status != DDISP_STATUS_OK) {
@@ -185,11 +189,39 @@ unlock:
 
 /* ---- making and destroying */
 
-ddisp_status cuda__stream_create(void *device_handle, uint64_t flags, void **out_stream)
+/* With the context current. A handle of the application's is looked at, else one is made. */
+static ddisp_status take_handle(cuda__device *device, cuda__stream *stream, const uint64_t *native)
 {
-    cuda__device *device = device_handle;
+    cu__context context = NULL;
+    cu__result result;
+    if (!native) {
+        result = device->api->stream_create(&stream->handle, CU__STREAM_NON_BLOCKING);
+        return result == CU__SUCCESS ? DDISP_STATUS_OK
+                                     : cuda__fail(device, result, "cuStreamCreate");
+    }
+    if (*native == CU__STREAM_PER_THREAD) {
+        return backend_fail(device->services, DDISP_STATUS_INVALID_ARGUMENT, 0,
+                            "cuda:%d: CU_STREAM_PER_THREAD is another stream in each thread; wrap "
+                            "one made by cuStreamCreate",
+                            device->ordinal);
+    }
+    stream->borrowed = true;
+    stream->handle = (cu__stream)(uintptr_t)*native;
+    result = device->api->stream_get_ctx(stream->handle, &context);
+    if (result != CU__SUCCESS) {
+        return cuda__fail(device, result, "cuStreamGetCtx");
+    }
+    return context == device->context
+               ? DDISP_STATUS_OK
+               : backend_fail(device->services, DDISP_STATUS_INVALID_ARGUMENT, 0,
+                              "cuda:%d: the stream belongs to another context than the device's "
+                              "primary one",
+                              device->ordinal);
+}
+
+static ddisp_status make_stream(cuda__device *device, const uint64_t *native, void **out_stream)
+{
     cuda__scope scope;
-    (void)flags; /* the device's own stream is as independent of the legacy stream as any other */
     ddisp_status status = cuda__enter(device, &scope);
     if (status != DDISP_STATUS_OK) {
         return status;
@@ -200,9 +232,8 @@ ddisp_status cuda__stream_create(void *device_handle, uint64_t flags, void **out
                               "cuda:%d: no host memory for a stream", device->ordinal);
         goto leave;
     }
-    cu__result result = device->api->stream_create(&stream->handle, CU__STREAM_NON_BLOCKING);
-    if (result != CU__SUCCESS) {
-        status = cuda__fail(device, result, "cuStreamCreate");
+    status = take_handle(device, stream, native);
+    if (status != DDISP_STATUS_OK) {
         backend_release(device->services, stream);
         goto leave;
     }
@@ -215,6 +246,18 @@ ddisp_status cuda__stream_create(void *device_handle, uint64_t flags, void **out
 leave:
     cuda__leave(device, &scope);
     return status;
+}
+
+/* The device's own stream is as independent of the legacy stream as any other. */
+ddisp_status cuda__stream_create(void *device, uint64_t flags, void **out_stream)
+{
+    (void)flags;
+    return make_stream(device, NULL, out_stream);
+}
+
+ddisp_status cuda__stream_wrap(void *device, uint64_t native_handle, void **out_stream)
+{
+    return make_stream(device, &native_handle, out_stream);
 }
 
 /* Gives back what the driver holds, as long as it may be called. */
@@ -249,6 +292,9 @@ void cuda__stream_destroy(void *device_handle, void *stream_handle)
     cuda__device *device = device_handle;
     cuda__stream *stream = stream_handle;
     cuda__scope scope;
+    if (stream->recording) {
+        (void)cuda__capture_end(device, stream, NULL);
+    }
     pthread_mutex_lock(&device->lock);
     for (cuda__stream **link = &device->streams; *link; link = &(*link)->next) {
         if (*link == stream) {
@@ -263,6 +309,7 @@ void cuda__stream_destroy(void *device_handle, void *stream_handle)
     }
     destroy_marks(device, stream->oldest, entered);
     destroy_marks(device, stream->spare, entered);
+    cuda__timed_release(device, stream, entered);
     cuda__staging_release(device, stream, true);
     while (stream->deferred) {
         cuda__allocation *allocation = stream->deferred;
@@ -270,7 +317,7 @@ void cuda__stream_destroy(void *device_handle, void *stream_handle)
         backend_release(device->services, allocation);
     }
     if (entered) {
-        if (!cuda__driver_lost(device->ordinal)) {
+        if (!stream->borrowed && !cuda__driver_lost(device->ordinal)) {
             cuda__note(device, device->api->stream_destroy(stream->handle), "cuStreamDestroy");
         }
         cuda__leave(device, &scope);

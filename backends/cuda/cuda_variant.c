@@ -1,14 +1,13 @@
 /*
- * cuda_variant.c - variants: PTX with some switches off, compiled by the driver and loaded into the
- * device's context.
+ * cuda_variant.c - variants: an image of the code with some gradients left out, compiled by the
+ * driver where need be, and loaded into the device's context.
  *
  * In: a code and which gradients exist. Out: a function to launch. What the driver's compiler says
- * against the code is passed on; limits of the compiled function are checked here, with both
- * numbers, so that no launch meets them.
+ * against the code is passed on; limits and parameters of the compiled function are checked here,
+ * with both numbers, so that no launch meets them.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 
-#define LOG_BYTES 8192u
 /* Dynamic and static shared memory together need no leave up to here. */
 #define SHARED_WITHOUT_LEAVE_BYTES 49152u
 
@@ -33,8 +32,8 @@ static bool is_about_code(cu__result result)
     }
 }
 
-static ddisp_status reject(cuda__device *device, const ddisp_backend_variant *variant,
-                           cu__result result, const char *call, const char *log)
+ddisp_status cuda__reject(cuda__device *device, const ddisp_backend_variant *variant,
+                          cu__result result, const char *call, const char *log)
 {
     char text[256];
     if (!is_about_code(result)) {
@@ -42,25 +41,70 @@ static ddisp_status reject(cuda__device *device, const ddisp_backend_variant *va
     }
     cuda__result_format(device->api, result, call, text, sizeof text);
     return backend_fail(device->services, DDISP_STATUS_CODE_REJECTED, result,
-                        "kernel %s, entry '%s': the driver rejected the ptx code: %s%s%s",
-                        variant->code->kernel_name, variant->entry_name, text, log[0] ? "\n" : "",
-                        log);
+                        "kernel %s, entry '%s': the driver rejected the %s code: %s%s%s",
+                        variant->code->kernel_name, variant->entry_name,
+                        variant->code->code->format, text, log[0] ? "\n" : "", log);
 }
 
-/* text is PTX, terminated; log has LOG_BYTES. */
+/* ---- images */
+
+ddisp_status cuda__image_copy(const ddisp_backend_services *services, const char *kernel_name,
+                              const void *bytes, uint64_t size_bytes, cuda__image *out_image)
+{
+    char *copy = backend_allocate(services, size_bytes + 1);
+    if (!copy) {
+        return backend_fail(services, DDISP_STATUS_OUT_OF_MEMORY, 0,
+                            "kernel %s: no host memory for a variant", kernel_name);
+    }
+    memcpy(copy, bytes, size_bytes);
+    copy[size_bytes] = '\0';
+    *out_image = (cuda__image){copy, size_bytes};
+    return DDISP_STATUS_OK;
+}
+
+ddisp_status cuda__image_make(const ddisp_backend_services *services, int driver_version,
+                              const char *architecture, const ddisp_backend_variant *variant,
+                              cuda__image *out_image)
+{
+    const ddisp_code *code = variant->code->code;
+    cuda__format format = cuda__format_of(code);
+    uint64_t found_mask = 0;
+    ddisp_status status = DDISP_STATUS_OK;
+    if (format == CUDA__FORMAT_SOURCE) {
+        return cuda__nvrtc_compile(services, driver_version, architecture, variant, out_image);
+    }
+    if (format == CUDA__FORMAT_PTX) {
+        status = cuda__inspect_entry(services, variant->code, variant->entry, variant->entry_name,
+                                     &found_mask);
+    }
+    if (status == DDISP_STATUS_OK) {
+        status = cuda__image_copy(services, variant->code->kernel_name, code->bytes,
+                                  code->size_bytes, out_image);
+    }
+    if (status == DDISP_STATUS_OK && format == CUDA__FORMAT_PTX) {
+        (void)cuda__ptx_rewrite(code->bytes, code->size_bytes,
+                                variant->switch_mask & ~variant->switches, out_image->bytes);
+    }
+    return status;
+}
+
+/* ---- loading */
+
+/* log has CUDA__LOG_BYTES. */
 static ddisp_status load(cuda__device *device, const ddisp_backend_variant *variant,
-                         const char *text, char *log, cuda__variant *built)
+                         const cuda__image *image, char *log, cuda__variant *built)
 {
     unsigned int options[2] = {CU__JIT_ERROR_LOG_BUFFER, CU__JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    void *values[2] = {log, (void *)(uintptr_t)(LOG_BYTES - 1)};
-    cu__result result = device->api->module_load_data_ex(&built->module, text, 2, options, values);
+    void *values[2] = {log, (void *)(uintptr_t)(CUDA__LOG_BYTES - 1)};
+    cu__result result =
+        device->api->module_load_data_ex(&built->module, image->bytes, 2, options, values);
     if (result != CU__SUCCESS) {
         built->module = NULL;
-        return reject(device, variant, result, "cuModuleLoadDataEx", log);
+        return cuda__reject(device, variant, result, "cuModuleLoadDataEx", log);
     }
     result = device->api->module_get_function(&built->function, built->module, variant->entry_name);
     if (result != CU__SUCCESS) {
-        return reject(device, variant, result, "cuModuleGetFunction", log);
+        return cuda__reject(device, variant, result, "cuModuleGetFunction", log);
     }
     return DDISP_STATUS_OK;
 }
@@ -115,11 +159,45 @@ static ddisp_status check_threads(cuda__device *device, const ddisp_backend_vari
     return DDISP_STATUS_OK;
 }
 
+/* What the driver knows of a function's parameters against the declaration; drivers before CUDA
+ * 12.4 do not tell. Of PTX the text was read. */
+static ddisp_status check_parameters(cuda__device *device, const ddisp_backend_variant *variant,
+                                     const cuda__variant *built)
+{
+    cuda__param params[CUDA__MAX_PARAMS] = {{0}};
+    uint32_t count = 0;
+    cu__result result = CU__SUCCESS;
+    if (!device->api->func_get_param_info ||
+        cuda__format_of(variant->code->code) == CUDA__FORMAT_PTX) {
+        return DDISP_STATUS_OK;
+    }
+    for (; count < CUDA__MAX_PARAMS; count++) {
+        size_t offset_bytes = 0, size_bytes = 0;
+        result =
+            device->api->func_get_param_info(built->function, count, &offset_bytes, &size_bytes);
+        if (result != CU__SUCCESS) {
+            break;
+        }
+        params[count].size_bytes = size_bytes;
+    }
+    if (result != CU__SUCCESS && result != CU__ERROR_INVALID_VALUE) { /* that is the end */
+        return cuda__fail(device, result, "cuFuncGetParamInfo");
+    }
+    if (variant->entry->native) {
+        return cuda__native_check(device->services, variant->code, variant->entry, params, count);
+    }
+    return cuda__block_check(device->services, variant->code, variant->entry_name, count,
+                             params[0].size_bytes);
+}
+
 /* With the context current; unloads on failure. */
 static ddisp_status build(cuda__device *device, const ddisp_backend_variant *variant,
-                          const char *text, char *log, cuda__variant *built)
+                          const cuda__image *image, char *log, cuda__variant *built)
 {
-    ddisp_status status = load(device, variant, text, log, built);
+    ddisp_status status = load(device, variant, image, log, built);
+    if (status == DDISP_STATUS_OK) {
+        status = check_parameters(device, variant, built);
+    }
     if (status == DDISP_STATUS_OK) {
         status = check_threads(device, variant, built);
     }
@@ -137,37 +215,44 @@ ddisp_status cuda__variant_build(void *device_handle, const ddisp_backend_varian
 {
     cuda__device *device = device_handle;
     const ddisp_backend_services *services = device->services;
-    const ddisp_code *code = variant->code->code;
+    char architecture[16];
+    cuda__image image = {0};
     cuda__scope scope;
-    uint64_t found_mask = 0;
     ddisp_status status = cuda__code_fits(device, variant->code);
-    if (status == DDISP_STATUS_OK) {
-        status = cuda__inspect_entry(services, variant->code, variant->entry, variant->entry_name,
-                                     &found_mask);
+    if (status != DDISP_STATUS_OK) {
+        return status;
     }
+    (void)snprintf(architecture, sizeof architecture, "sm_%u",
+                   device->capability_major * 10 + device->capability_minor);
+    status = variant->artifact
+                 ? cuda__artifact_image(device, variant, &image)
+                 : cuda__image_make(services, device->version, architecture, variant, &image);
     if (status != DDISP_STATUS_OK) {
         return status;
     }
     cuda__variant *built = backend_allocate(services, sizeof *built);
-    char *text = backend_allocate(services, code->size_bytes + 1);
-    char *log = backend_allocate(services, LOG_BYTES);
-    if (!built || !text || !log) {
+    char *log = backend_allocate(services, CUDA__LOG_BYTES);
+    if (!built || !log) {
         status =
             backend_fail(services, DDISP_STATUS_OUT_OF_MEMORY, 0,
                          "kernel %s: no host memory for a variant", variant->code->kernel_name);
         goto done;
     }
-    (void)cuda__ptx_rewrite(code->bytes, code->size_bytes,
-                            variant->switch_mask & ~variant->switches, text);
-    status = cuda__enter(device, &scope);
+    built->is_native = variant->entry->native != NULL;
+    if (built->is_native) {
+        status = backend_native_place(services, variant->code, variant->entry, &built->places);
+    }
+    if (status == DDISP_STATUS_OK) {
+        status = cuda__enter(device, &scope);
+    }
     if (status != DDISP_STATUS_OK) {
         goto done;
     }
-    status = build(device, variant, text, log, built);
+    status = build(device, variant, &image, log, built);
     cuda__leave(device, &scope);
 done:
     backend_release(services, log);
-    backend_release(services, text);
+    backend_release(services, image.bytes);
     if (status != DDISP_STATUS_OK) {
         backend_release(services, built);
         return status;

@@ -103,14 +103,6 @@ static void steady_launch_makes_one_call_and_no_allocation(void **state)
     table->variant_release(device, variant);
 }
 
-static void native_arguments_are_refused(void **state)
-{
-    (void)state;
-    ddisp_backend_launch launch = {.size = (uint32_t)sizeof launch, .native_count = 6};
-    assert_int_equal(table->launch(device, stream, &launch), DDISP_STATUS_UNSUPPORTED);
-    fixture_says("native arguments (6)");
-}
-
 static void limits_of_compiled_code_are_checked_with_both_numbers(void **state)
 {
     (void)state;
@@ -181,7 +173,6 @@ int main(void)
         CASE(launch_hands_over_the_block_and_the_switches),
         CASE(large_blocks_go_by_pointer),
         CASE(steady_launch_makes_one_call_and_no_allocation),
-        CASE(native_arguments_are_refused),
         CASE(limits_of_compiled_code_are_checked_with_both_numbers),
         CASE(much_shared_memory_is_asked_for),
         CASE(rejected_code_comes_with_the_log),

@@ -2,7 +2,7 @@
  * test_cuda_ptx.c - reading PTX: what is found in it, what is refused with which words, which lines
  * are switches, and that no text, however broken, is read beyond its end or rewritten elsewhere.
  */
-#include "cuda_internal.h"
+#include "cuda_code.h"
 #include "cuda_sample.h"
 
 #include <setjmp.h>
@@ -558,12 +558,12 @@ static void other_formats_are_refused_by_name(void **state)
     uint64_t mask;
     cuda__device device = {.services = &sample_services, .version = 13000};
     sample_declare(&code, "x", 1, DDISP_MODE_FORWARD, "k", 256);
-    code.code.format = "cubin";
+    code.code.format = "spirv";
     assert_int_equal(inspect(&code, &mask), DDISP_STATUS_UNSUPPORTED);
-    says("'cubin'");
+    says("'spirv'");
     sample_message[0] = '\0';
     assert_int_equal(cuda__code_fits(&device, &code.backend_code), DDISP_STATUS_UNSUPPORTED);
-    says("'cubin'");
+    says("'spirv'");
 }
 
 int main(void)
