@@ -114,6 +114,25 @@
     OWN_RESULT(vkQueueSubmit, 0,                                                                   \
                (VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence),          \
                (queue, count, infos, fence))                                                       \
+    RESULT(vkCreateFence, 1,                                                                       \
+           (DEVICE_, const VkFenceCreateInfo *info, const VkAllocationCallbacks *callbacks,        \
+            VkFence *out),                                                                         \
+           (device, info, callbacks, out))                                                         \
+    SILENT(vkDestroyFence, -(fence != VK_NULL_HANDLE),                                             \
+           (DEVICE_, VkFence fence, const VkAllocationCallbacks *callbacks),                       \
+           (device, fence, callbacks))                                                             \
+    RESULT(vkResetFences, 0, (DEVICE_, uint32_t count, const VkFence *fences),                     \
+           (device, count, fences))                                                                \
+    RESULT(vkWaitForFences, 0,                                                                     \
+           (DEVICE_, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout),       \
+           (device, count, fences, all, timeout))                                                  \
+    RESULT(vkQueueBindSparse, 0,                                                                   \
+           (VkQueue queue, uint32_t count, const VkBindSparseInfo *infos, VkFence fence),          \
+           (queue, count, infos, fence))                                                           \
+    RESULT(vkGetMemoryHostPointerPropertiesEXT, 0,                                                 \
+           (DEVICE_, VkExternalMemoryHandleTypeFlagBits type, const void *pointer,                 \
+            VkMemoryHostPointerPropertiesEXT *out),                                                \
+           (device, type, pointer, out))                                                           \
     SILENT(vkCmdBindPipeline, 0,                                                                   \
            (VkCommandBuffer commands, VkPipelineBindPoint point, VkPipeline pipeline),             \
            (commands, point, pipeline))                                                            \

@@ -87,6 +87,9 @@ static void work(run *r, float found[N])
     const ddisp_backend_memory *data[3] = {&r->memory[0], &r->memory[1], &r->memory[2]};
     STEP(r, mul_launch(&r->f, r->f.own, r->variant, N, data, NULL, 0));
     STEP(r, t->stream_flush(r->f.device, r->f.own));
+    ddisp_backend_range sink = DDISP_ZERO;
+    uint64_t physical = 0;
+    STEP(r, t->sink_acquire(r->f.device, UINT64_C(8) << 20, 0, &sink, &physical));
     STEP(r, mul_launch(&r->f, r->f.own, r->variant, N, data, NULL, 0));
     STEP(r, t->stream_mark(r->f.device, r->f.own, &ticket));
     STEP(r, t->stream_wait(r->f.device, r->other, r->f.own, ticket));
