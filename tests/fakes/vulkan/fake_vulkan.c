@@ -1,35 +1,13 @@
 /*
  * fake_vulkan.c - the stand-in loader: it finds the real one, wraps the functions of fake_calls.h,
- * counts, fails and hides. Functions that are not in the list are those of the real loader. One
- * process, one state; calls of any thread.
+ * counts, fails and hides as fake_control.c was told. Functions that are not in the list are those
+ * of the real loader.
  */
-#include "fake_vulkan.h"
+#include "fake_state.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define VK_NO_PROTOTYPES
-#include <vulkan/vulkan.h>
-
-#include "fake_calls.h"
-
-enum {
-#define NUMBER(name, change, parameters, arguments) NUMBER_##name,
-    FAKE_CALLS(NUMBER, NUMBER, NUMBER, NUMBER)
-#undef NUMBER
-        CALL_COUNT,
-    CALL_ANY = CALL_COUNT,
-};
-
-static const char *const names[CALL_COUNT] = {
-#define NAME(name, change, parameters, arguments) #name,
-    FAKE_CALLS(NAME, NAME, NAME, NAME)
-#undef NAME
-};
 
 /* The real functions. */
 static struct {
@@ -39,162 +17,6 @@ static struct {
     FAKE_CALLS(POINTER, POINTER, POINTER, POINTER)
 #undef POINTER
 } real;
-
-#define MOST_SEMAPHORES 256
-
-static struct {
-    pthread_mutex_t lock;
-    bool started;
-    uint64_t calls[CALL_COUNT];
-    uint64_t call_count;
-    uint64_t fail_in; /* counted down; 0: none */
-    int fail_call;
-    int fail_result;
-    const char *failed;
-    uint64_t lose_in;
-    const char *lost;
-    uint64_t calls_after_loss;
-    bool hold;
-    char hide[512];
-    int64_t live;
-    uint64_t early_waits;
-    VkDevice device;                         /* the last one made */
-    VkSemaphore semaphores[MOST_SEMAPHORES]; /* with the values that submissions signal */
-    uint64_t values[MOST_SEMAPHORES];
-    FILE *log;
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* ---- settings */
-
-static int find(const char *name)
-{
-    for (int i = 0; i < CALL_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    abort(); /* a test that misspells a name must not pass */
-}
-
-static void read_environment(void)
-{
-    const char *fail = getenv("DDISP_FAKE_VULKAN_FAIL"), *lose = getenv("DDISP_FAKE_VULKAN_LOSE");
-    const char *hide = getenv("DDISP_FAKE_VULKAN_HIDE"), *log = getenv("DDISP_FAKE_VULKAN_LOG");
-    char function[64];
-    unsigned long long nth;
-    if (fail && sscanf(fail, "%63[^:]:%llu:%d", function, &nth, &fake.fail_result) == 3) {
-        fake.fail_call = strcmp(function, "any") == 0 ? CALL_ANY : find(function);
-        fake.fail_in = nth;
-    }
-    if (lose)
-        fake.lose_in = strtoull(lose, NULL, 10);
-    (void)snprintf(fake.hide, sizeof fake.hide, "%s", hide ? hide : "");
-    if (log && log[0] && !fake.log)
-        fake.log = fopen(log, "a");
-}
-
-static void lock(void)
-{
-    pthread_mutex_lock(&fake.lock);
-    if (!fake.started)
-        read_environment();
-    fake.started = true;
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_vulkan_reset(void)
-{
-    lock();
-    memset(fake.calls, 0, sizeof fake.calls);
-    fake.call_count = 0;
-    fake.fail_in = 0;
-    fake.failed = NULL;
-    fake.lose_in = 0;
-    fake.lost = NULL;
-    fake.calls_after_loss = 0;
-    fake.hold = false;
-    fake.hide[0] = 0;
-    fake.early_waits = 0;
-    unlock();
-}
-
-static void fail_call(int call, uint64_t nth, int result)
-{
-    lock();
-    fake.fail_in = nth;
-    fake.fail_call = call;
-    fake.fail_result = result;
-    fake.failed = NULL;
-    unlock();
-}
-
-void fake_vulkan_fail_at(uint64_t nth, int result)
-{
-    fail_call(CALL_ANY, nth, result);
-}
-
-void fake_vulkan_fail(const char *function, uint64_t nth, int result)
-{
-    fail_call(find(function), nth, result);
-}
-
-void fake_vulkan_lose_at(uint64_t nth)
-{
-    lock();
-    fake.lose_in = nth;
-    fake.lost = NULL;
-    fake.calls_after_loss = 0;
-    unlock();
-}
-
-void fake_vulkan_hold(int hold)
-{
-    lock();
-    fake.hold = hold != 0;
-    unlock();
-}
-
-void fake_vulkan_hide(const char *hidden)
-{
-    lock();
-    (void)snprintf(fake.hide, sizeof fake.hide, "%s", hidden ? hidden : "");
-    unlock();
-}
-
-/* ---- findings */
-
-#define FINDING(type, name, expression)                                                            \
-    type name(void)                                                                                \
-    {                                                                                              \
-        lock();                                                                                    \
-        type value = (expression);                                                                 \
-        unlock();                                                                                  \
-        return value;                                                                              \
-    }
-FINDING(const char *, fake_vulkan_failed, fake.failed)
-FINDING(const char *, fake_vulkan_lost, fake.lost)
-FINDING(uint64_t, fake_vulkan_calls_after_loss, fake.calls_after_loss)
-FINDING(uint64_t, fake_vulkan_live, (uint64_t)fake.live)
-FINDING(uint64_t, fake_vulkan_early_waits, fake.early_waits)
-
-uint64_t fake_vulkan_calls(const char *function)
-{
-    lock();
-    uint64_t count = function ? fake.calls[find(function)] : fake.call_count;
-    unlock();
-    return count;
-}
-
-static bool hidden(const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = fake.hide; (at = strstr(at, name)); at += length)
-        if ((at == fake.hide || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
-            return true;
-    return false;
-}
 
 /* ---- every call */
 
@@ -210,7 +32,7 @@ static void count(int call)
     fake.calls[call]++;
     fake.call_count++;
     if (fake.log) {
-        (void)fprintf(fake.log, "%s\n", names[call]);
+        (void)fprintf(fake.log, "%s\n", fake_names[call]);
         (void)fflush(fake.log);
     }
 }
@@ -219,24 +41,24 @@ static void count(int call)
 static bool enter(int call, VkResult *out_result)
 {
     bool stop = false, quiet = false;
-    lock();
+    fake_lock();
     count(call);
     if (fake.lost && can_lose(call)) {
         fake.calls_after_loss++;
         *out_result = VK_ERROR_DEVICE_LOST;
         stop = true;
     } else if (fake.lose_in && can_lose(call) && --fake.lose_in == 0) {
-        fake.lost = names[call];
+        fake.lost = fake_names[call];
         *out_result = VK_ERROR_DEVICE_LOST;
         stop = quiet = true;
     } else if (fake.fail_in && (fake.fail_call == CALL_ANY || fake.fail_call == call) &&
                --fake.fail_in == 0) {
-        fake.failed = names[call];
+        fake.failed = fake_names[call];
         *out_result = (VkResult)fake.fail_result;
         stop = true;
     }
     VkDevice device = fake.device;
-    unlock();
+    fake_unlock();
     /* The real device still works: let it end, so that what it uses can be destroyed. */
     if (quiet && device)
         (void)real.vkDeviceWaitIdle(device);
@@ -245,22 +67,22 @@ static bool enter(int call, VkResult *out_result)
 
 static void enter_silent(int call, int change)
 {
-    lock();
+    fake_lock();
     count(call);
     fake.live += change;
-    if (fake.lost && change == 0 && strncmp(names[call], "vkDestroy", 9) != 0 &&
-        strcmp(names[call], "vkFreeMemory") != 0)
+    if (fake.lost && change == 0 && strncmp(fake_names[call], "vkDestroy", 9) != 0 &&
+        strcmp(fake_names[call], "vkFreeMemory") != 0)
         fake.calls_after_loss++;
-    unlock();
+    fake_unlock();
 }
 
 static VkResult leave(VkResult result, int change)
 {
     if (result < 0 || change == 0)
         return result;
-    lock();
+    fake_lock();
     fake.live += change;
-    unlock();
+    fake_unlock();
     return result;
 }
 
@@ -291,12 +113,12 @@ static void change_properties(VkPhysicalDeviceProperties *properties)
     char old[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
     memcpy(old, properties->deviceName, sizeof old);
     (void)snprintf(properties->deviceName, sizeof old, "fake over %.200s", old);
-    lock();
-    if (hidden("vulkan1.3") && properties->apiVersion >= VK_API_VERSION_1_3)
+    fake_lock();
+    if (fake_hidden("vulkan1.3") && properties->apiVersion >= VK_API_VERSION_1_3)
         properties->apiVersion = VK_API_VERSION_1_2;
-    if (hidden("vulkan1.2"))
+    if (fake_hidden("vulkan1.2"))
         properties->apiVersion = VK_API_VERSION_1_1;
-    unlock();
+    fake_unlock();
 }
 
 static VKAPI_ATTR void VKAPI_CALL wrap_vkGetPhysicalDeviceProperties(
@@ -320,19 +142,19 @@ wrap_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice physical, VkPhysicalDeviceFea
 {
     enter_silent(NUMBER_vkGetPhysicalDeviceFeatures2, 0);
     real.vkGetPhysicalDeviceFeatures2(physical, features);
-    lock();
-    if (hidden("shaderInt64"))
+    fake_lock();
+    if (fake_hidden("shaderInt64"))
         features->features.shaderInt64 = VK_FALSE;
     for (VkBaseOutStructure *s = features->pNext; s; s = s->pNext) {
         if (s->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES)
             continue;
         VkPhysicalDeviceVulkan12Features *v12 = (void *)s;
-        if (hidden("bufferDeviceAddress"))
+        if (fake_hidden("bufferDeviceAddress"))
             v12->bufferDeviceAddress = VK_FALSE;
-        if (hidden("timelineSemaphore"))
+        if (fake_hidden("timelineSemaphore"))
             v12->timelineSemaphore = VK_FALSE;
     }
-    unlock();
+    fake_unlock();
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkEnumerateDeviceExtensionProperties(
@@ -344,13 +166,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkEnumerateDeviceExtensionProperties(
     result = real.vkEnumerateDeviceExtensionProperties(physical, layer, number, list);
     if (!list)
         return result;
-    lock();
+    fake_lock();
     uint32_t kept = 0;
     for (uint32_t i = 0; i < *number; i++)
-        if (!hidden(list[i].extensionName))
+        if (!fake_hidden(list[i].extensionName))
             list[kept++] = list[i];
     *number = kept;
-    unlock();
+    fake_unlock();
     return result;
 }
 
@@ -364,10 +186,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkCreateDevice(VkPhysicalDevice physi
         return result;
     result = real.vkCreateDevice(physical, info, callbacks, out);
     if (result == VK_SUCCESS) {
-        lock();
+        fake_lock();
         fake.device = *out;
         fake.lost = NULL;
-        unlock();
+        fake_unlock();
     }
     return leave(result, 1);
 }
@@ -380,10 +202,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkGetSemaphoreCounterValue(VkDevice d
     if (enter(NUMBER_vkGetSemaphoreCounterValue, &result))
         return result;
     result = real.vkGetSemaphoreCounterValue(device, semaphore, value);
-    lock();
+    fake_lock();
     if (fake.hold)
         *value = 0;
-    unlock();
+    fake_unlock();
     return result;
 }
 
@@ -394,9 +216,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkWaitSemaphores(VkDevice device,
     VkResult result;
     if (enter(NUMBER_vkWaitSemaphores, &result))
         return result;
-    lock();
+    fake_lock();
     bool hold = fake.hold && timeout != UINT64_MAX;
-    unlock();
+    fake_unlock();
     return hold ? VK_TIMEOUT : real.vkWaitSemaphores(device, info, timeout);
 }
 
@@ -421,11 +243,11 @@ static VKAPI_ATTR void VKAPI_CALL wrap_vkDestroySemaphore(VkDevice device, VkSem
                                                           const VkAllocationCallbacks *callbacks)
 {
     enter_silent(NUMBER_vkDestroySemaphore, -(semaphore != VK_NULL_HANDLE));
-    lock();
+    fake_lock();
     for (int slot = 0; slot < MOST_SEMAPHORES; slot++)
         if (semaphore && fake.semaphores[slot] == semaphore)
             fake.semaphores[slot] = VK_NULL_HANDLE;
-    unlock();
+    fake_unlock();
     real.vkDestroySemaphore(device, semaphore, callbacks);
 }
 
@@ -435,7 +257,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkQueueSubmit(VkQueue queue, uint32_t
     VkResult result;
     if (enter(NUMBER_vkQueueSubmit, &result))
         return result;
-    lock();
+    fake_lock();
     for (uint32_t i = 0; i < number; i++) {
         const VkTimelineSemaphoreSubmitInfo *values = infos[i].pNext;
         for (uint32_t k = 0; k < infos[i].waitSemaphoreCount; k++)
@@ -444,7 +266,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkQueueSubmit(VkQueue queue, uint32_t
         for (uint32_t k = 0; k < infos[i].signalSemaphoreCount; k++)
             *value_of(infos[i].pSignalSemaphores[k]) = values->pSignalSemaphoreValues[k];
     }
-    unlock();
+    fake_unlock();
     return real.vkQueueSubmit(queue, number, infos, fence);
 }
 
@@ -485,15 +307,15 @@ static PFN_vkVoidFunction wrapped(const char *name, PFN_vkVoidFunction function)
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice device, const char *name)
 {
-    lock();
+    fake_lock();
     PFN_vkVoidFunction function = wrapped(name, real.get_device(device, name));
-    unlock();
+    fake_unlock();
     return function;
 }
 
 PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name)
 {
-    lock();
+    fake_lock();
     if (!real.get_instance)
         open_real();
     PFN_vkVoidFunction function = real.get_instance ? real.get_instance(instance, name) : NULL;
@@ -505,6 +327,6 @@ PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name)
     } else {
         function = wrapped(name, function);
     }
-    unlock();
+    fake_unlock();
     return function;
 }
