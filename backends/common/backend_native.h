@@ -127,10 +127,10 @@ static inline ddisp_status backend_native_check(const ddisp_backend_services *se
                                    "has arguments only, space 0",
                                    arg->space);
     }
-    bool narrow = size_bytes == 4 && !scalar && !backend_native_is_address(arg->source);
-    if (size_bytes != wanted && !narrow) {
+    bool number = !scalar && !backend_native_is_address(arg->source);
+    if (size_bytes != wanted && !(number && size_bytes == 4)) {
         return backend_native_fail(services, code, entry, i, "cannot have %u bytes: it is of %s%u",
-                                   size_bytes, scalar || wanted != 8 ? "" : "4 or ", wanted);
+                                   size_bytes, number ? "4 or " : "", wanted);
     }
     bool dimension = arg->source == DDISP_SOURCE_SHAPE || arg->source == DDISP_SOURCE_STRIDE;
     uint32_t rank = dimension ? code->params[arg->param].rank : 0;

@@ -104,7 +104,7 @@ static ddisp_status device_describe(void *self, uint32_t index, ddisp_device_inf
     (void)snprintf(info->architecture, sizeof info->architecture, "%.31s", machine);
     machine_uuid(info->uuid, sizeof info->uuid);
     (void)snprintf(info->driver, sizeof info->driver, "OpenMP, %d threads", omp_get_max_threads());
-    (void)snprintf(info->formats, sizeof info->formats, "host-function");
+    (void)snprintf(info->formats, sizeof info->formats, "host-function,host-library");
     (void)snprintf(info->sink, sizeof info->sink, "aliased");
     info->rank = 10;
     info->flags = DDISP_DEVICE_FLAG_SOFTWARE | DDISP_DEVICE_FLAG_HOST_ADDRESSES;
@@ -187,6 +187,13 @@ static const ddisp_backend_table table = {
     .fill_elements = host__fill_elements,
     .accumulate = host__accumulate,
     .scatter_add = host__scatter_add,
+    .stream_mark_timed = host__stream_mark_timed,
+    .stream_elapsed = host__stream_elapsed,
+    .capture_begin = host__capture_begin,
+    .capture_end = host__capture_end,
+    .graph_launch = host__graph_launch,
+    .graph_update = host__graph_update,
+    .graph_release = host__graph_release,
 };
 
 DDISP_API ddisp_status ddisp_host_backend_query(uint32_t core_abi,

@@ -133,7 +133,7 @@ static void run_work(host_device *device, host_operation *operation)
         host__split((uint64_t)(it->cells * blocks), 1, 1, block_part, it);
         add_blocks(it);
     }
-    backend_release(device->services, it);
+    host__operation_done(device, operation);
 }
 
 /* Moves the axes that the destination keeps to the front. */

@@ -12,9 +12,11 @@
 #include "backend_support.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 typedef struct host_stream host_stream;
+typedef struct host_graph host_graph; /* host_graph.c */
 
 /** The sink. Guarded by the core, which calls for it one at a time. */
 typedef struct host_sink {
@@ -36,9 +38,19 @@ typedef struct host_device {
 /** Queued work. Embedded as the first member of what it works on. */
 typedef struct host_operation {
     struct host_operation *next;
-    /** Does the work and releases the operation. Called without locks. */
+    /** Does the work and ends with host__operation_done. Called without locks. */
     void (*run)(host_device *device, struct host_operation *operation);
+    bool kept;      /* recorded: it is run again, and released by its graph */
+    bool is_launch; /* counted by graphs */
 } host_operation;
+
+/** Releases an operation that has run, unless it is kept. */
+static inline void host__operation_done(host_device *device, host_operation *operation)
+{
+    if (!operation->kept) {
+        backend_release(device->services, operation);
+    }
+}
 
 /* ---- host_backend.c ---- */
 
@@ -47,9 +59,29 @@ uint64_t host__memory_bytes(void);
 
 /* ---- host_stream.c ---- */
 
-/** Work on this stream is done by the calling thread. */
+struct host_time; /* host_timed.c */
+
+struct host_stream {
+    host_device *device;
+    bool is_inline;
+    atomic_uint references;  /* the handle's, and one for each queued wait for this stream */
+    pthread_mutex_t lock;    /* guards the fields below */
+    pthread_cond_t work;     /* an operation was queued, or the stream is closing */
+    pthread_cond_t progress; /* done has grown */
+    host_operation *first, *last;
+    uint64_t queued, done; /* ticket of the last operation queued, and of the last one run */
+    bool started, closing, ended;
+    pthread_t thread;
+    host_graph *recording;                    /* NULL: what is queued runs */
+    struct host_time *first_time, *last_time; /* of timed marks, tickets increase */
+    uint32_t time_count;
+    host_stream *next_retired; /* guarded by the device's lock */
+};
+
+/** Work on this stream is done by the calling thread, at once. */
 bool host__stream_is_inline(const host_stream *stream);
-/** Queues an operation, which then belongs to the stream; on failure it stays the caller's. */
+/** Queues or records an operation, which then belongs to the stream or its graph; on failure it
+ * stays the caller's. */
 ddisp_status host__stream_submit(host_stream *stream, host_operation *operation,
                                  uint64_t *out_ticket);
 /** Queues an operation behind unfinished work. False when there is none: then the caller runs it.
@@ -72,6 +104,24 @@ ddisp_status host__stream_synchronize(void *device, void *stream, uint64_t ticke
 /** Runs an operation in order of the stream: now on the device's own, else queued. On failure it is
  * given back with backend_release. */
 ddisp_status host__stream_run(host_device *device, host_stream *stream, host_operation *operation);
+
+/* ---- host_timed.c ---- */
+
+ddisp_status host__stream_mark_timed(void *device, void *stream, uint64_t *out_ticket);
+ddisp_status host__stream_elapsed(void *device, void *begin_stream, uint64_t begin_ticket,
+                                  void *end_stream, uint64_t end_ticket, uint64_t *out_ns);
+void host__times_release(host_stream *stream);
+
+/* ---- host_graph.c ---- */
+
+ddisp_status host__capture_begin(void *device, void *stream);
+ddisp_status host__capture_end(void *device, void *stream, void **out_graph);
+ddisp_status host__graph_launch(void *device, void *stream, void *graph);
+ddisp_status host__graph_update(void *device, void *graph, uint32_t index,
+                                const ddisp_backend_launch *launch);
+void host__graph_release(void *device, void *graph);
+/** Appends an operation, which the graph then owns. */
+void host__graph_append(host_graph *graph, host_operation *operation);
 
 /* ---- host_sink.c, host_elements.c, host_scatter.c ---- */
 
@@ -111,9 +161,13 @@ ddisp_status host__copy(void *device, void *stream, const ddisp_backend_range *d
 
 /* ---- host_variant.c ---- */
 
+/** A function with a list of arguments, and how it is called. */
+typedef struct host_native host_native;
+
 /** A host function, ready to run. */
 typedef struct host_variant {
-    ddisp_host_function function;
+    ddisp_host_function function; /* over a range of items */
+    host_native *native;          /* or any function, called once; NULL: none */
 } host_variant;
 
 ddisp_status host__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
@@ -123,7 +177,36 @@ ddisp_status host__variant_build(void *device, const ddisp_backend_variant *vari
                                  void **out_variant);
 void host__variant_release(void *device, void *variant);
 
+/* ---- host_library.c ---- */
+
+/** The library is there and has the entries. CODE_INVALID, NOT_FOUND. */
+ddisp_status host__library_inspect(const ddisp_backend_services *services,
+                                   const ddisp_backend_code *code);
+/** A function of the library that the code names. CODE_INVALID, NOT_FOUND. */
+ddisp_status host__library_find(const ddisp_backend_services *services,
+                                const ddisp_backend_code *code, const char *name,
+                                ddisp_host_function *out_function);
+
+/* ---- host_native.c ---- */
+
+/** The list can be made a call. UNSUPPORTED without libffi, CODE_INVALID. */
+ddisp_status host__native_check(const ddisp_backend_services *services,
+                                const ddisp_backend_code *code, const ddisp_entry *entry);
+ddisp_status host__native_make(const ddisp_backend_services *services,
+                               const ddisp_backend_code *code, const ddisp_entry *entry,
+                               ddisp_host_function function, host_native **out_native);
+void host__native_release(const ddisp_backend_services *services, host_native *native);
+/** Makes the call now. */
+ddisp_status host__native_call(host_device *device, const ddisp_backend_launch *launch);
+/** An operation that makes the call with the arguments as they are now. */
+ddisp_status host__native_operation(host_device *device, const ddisp_backend_launch *launch,
+                                    host_operation **out_operation);
+
 /* ---- host_launch.c ---- */
+
+/** An operation that does the launch, with its arguments copied. */
+ddisp_status host__launch_operation(host_device *device, const ddisp_backend_launch *launch,
+                                    host_operation **out_operation);
 
 /** Works on the range begin to end - 1. */
 typedef void (*host_body)(void *user, uint64_t begin, uint64_t end);

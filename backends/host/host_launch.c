@@ -2,7 +2,8 @@
  * host_launch.c - running host functions over their items, split over threads.
  *
  * In: a variant, the standard argument block, a number of items. Out: every item computed exactly
- * once. On a stream with a worker the block is copied, and the caller's may go.
+ * once. On a stream with a worker, or one that records, the block is copied, and the caller's may
+ * go.
  */
 #include "host_internal.h"
 
@@ -67,16 +68,15 @@ static void run_launch(host_device *device, host_operation *operation)
 {
     launch_operation *own = (launch_operation *)operation;
     run_items(own->function, own->block, own->items);
-    backend_release(device->services, own);
+    host__operation_done(device, operation);
 }
 
-ddisp_status host__launch(void *device_handle, void *stream, const ddisp_backend_launch *launch)
+ddisp_status host__launch_operation(host_device *device, const ddisp_backend_launch *launch,
+                                    host_operation **out_operation)
 {
-    host_device *device = device_handle;
     const host_variant *variant = launch->variant;
-    if (host__stream_is_inline(stream)) {
-        run_items(variant->function, launch->block, launch->items);
-        return DDISP_STATUS_OK;
+    if (variant->native) {
+        return host__native_operation(device, launch, out_operation);
     }
     size_t size_bytes = sizeof(launch_operation) + launch->block_size_bytes;
     launch_operation *own = backend_allocate(device->services, size_bytes);
@@ -85,13 +85,26 @@ ddisp_status host__launch(void *device_handle, void *stream, const ddisp_backend
                             "host: no memory to queue a launch (%zu bytes)", size_bytes);
     }
     own->operation.run = run_launch;
+    own->operation.is_launch = true;
     own->function = variant->function;
     own->items = launch->items;
     memcpy(own->block, launch->block, launch->block_size_bytes);
-    uint64_t ticket;
-    ddisp_status status = host__stream_submit(stream, &own->operation, &ticket);
-    if (status != DDISP_STATUS_OK) {
-        backend_release(device->services, own);
+    *out_operation = &own->operation;
+    return DDISP_STATUS_OK;
+}
+
+ddisp_status host__launch(void *device_handle, void *stream, const ddisp_backend_launch *launch)
+{
+    host_device *device = device_handle;
+    const host_variant *variant = launch->variant;
+    host_operation *operation = NULL;
+    if (host__stream_is_inline(stream)) {
+        if (variant->native) {
+            return host__native_call(device, launch);
+        }
+        run_items(variant->function, launch->block, launch->items);
+        return DDISP_STATUS_OK;
     }
-    return status;
+    ddisp_status status = host__launch_operation(device, launch, &operation);
+    return status == DDISP_STATUS_OK ? host__stream_run(device, stream, operation) : status;
 }

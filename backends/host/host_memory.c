@@ -140,7 +140,7 @@ static void run_transfer(host_device *device, host_operation *operation)
 {
     transfer_operation *own = (transfer_operation *)operation;
     host__split(own->transfer.size_bytes, GRAIN_BYTES, ALONE_BYTES, transfer_part, &own->transfer);
-    backend_release(device->services, own);
+    host__operation_done(device, operation);
 }
 
 /** Copies in stream order. staged: the source is read now. wait: returns when it is done. */
@@ -219,7 +219,7 @@ static void run_fill(host_device *device, host_operation *operation)
 {
     fill_operation *own = (fill_operation *)operation;
     host__split(own->filling.size_bytes, GRAIN_BYTES, ALONE_BYTES, fill_part, &own->filling);
-    backend_release(device->services, own);
+    host__operation_done(device, operation);
 }
 
 ddisp_status host__fill(void *device_handle, void *stream, const ddisp_backend_range *destination,

@@ -80,7 +80,7 @@ static void run_scatter(host_device *device, host_operation *operation)
 {
     scatter *it = (scatter *)operation;
     host__split((uint64_t)(it->lines * it->pieces), 1, 1, scatter_part, it);
-    backend_release(device->services, it);
+    host__operation_done(device, operation);
 }
 
 ddisp_status host__scatter_add(void *device_handle, void *stream,

@@ -10,23 +10,8 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-
-struct host_stream {
-    host_device *device;
-    bool is_inline;
-    atomic_uint references;  /* the handle's, and one for each queued wait for this stream */
-    pthread_mutex_t lock;    /* guards the fields below */
-    pthread_cond_t work;     /* an operation was queued, or the stream is closing */
-    pthread_cond_t progress; /* done has grown */
-    host_operation *first, *last;
-    uint64_t queued, done; /* ticket of the last operation queued, and of the last one run */
-    bool started, closing, ended;
-    pthread_t thread;
-    host_stream *next_retired; /* guarded by the device's lock */
-};
 
 typedef struct wait_operation {
     host_operation operation;
@@ -39,6 +24,7 @@ static void drop(host_stream *stream)
     if (atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    host__times_release(stream);
     (void)pthread_cond_destroy(&stream->progress);
     (void)pthread_cond_destroy(&stream->work);
     (void)pthread_mutex_destroy(&stream->lock);
@@ -106,15 +92,18 @@ static void append(host_stream *stream, host_operation *operation)
 
 bool host__stream_is_inline(const host_stream *stream)
 {
-    return stream->is_inline;
+    return stream->is_inline && !stream->recording;
 }
 
 ddisp_status host__stream_submit(host_stream *stream, host_operation *operation,
                                  uint64_t *out_ticket)
 {
+    int code = 0;
     (void)pthread_mutex_lock(&stream->lock);
-    int code = stream->started ? 0 : start(stream);
-    if (code == 0) {
+    if (stream->recording) {
+        host__graph_append(stream->recording, operation);
+        *out_ticket = stream->queued;
+    } else if (stream->started || (code = start(stream)) == 0) {
         append(stream, operation);
         *out_ticket = stream->queued;
     }
@@ -131,7 +120,7 @@ ddisp_status host__stream_submit(host_stream *stream, host_operation *operation,
 ddisp_status host__stream_run(host_device *device, host_stream *stream, host_operation *operation)
 {
     uint64_t ticket;
-    if (stream->is_inline) {
+    if (host__stream_is_inline(stream)) {
         operation->run(device, operation);
         return DDISP_STATUS_OK;
     }
@@ -266,6 +255,9 @@ void host__stream_destroy(void *device_handle, void *stream_handle)
 {
     host_device *device = device_handle;
     host_stream *stream = stream_handle;
+    if (stream->recording) {
+        (void)host__capture_end(device, stream, NULL);
+    }
     (void)pthread_mutex_lock(&stream->lock);
     bool started = stream->started;
     stream->closing = true;

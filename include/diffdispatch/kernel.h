@@ -178,7 +178,9 @@ typedef struct ddisp_entry {
     uint32_t group_size[3]; /**< threads per group; 0: 1 (axis 0: 256) */
     const char
         *name; /**< symbol in the code; "{mask}" in it stands for the gradient mask in decimal */
-    ddisp_host_function function; /**< host-function: the function, else NULL */
+    /** host-function: the function, else NULL. With native arguments any function that takes them,
+     * cast to this type: it is called once per launch. */
+    ddisp_host_function function;
     uint64_t function_id; /**< host-function: caller's identity of the function, stable over runs */
     uint64_t mask;        /**< with DDISP_ENTRY_MASKED */
     uint64_t flags;       /**< DDISP_ENTRY_... */
@@ -226,9 +228,11 @@ typedef struct ddisp_header {
 
 /** Machine code or source for one backend. */
 typedef struct ddisp_code {
-    const char *backend;        /**< such as "cuda" */
-    const char *format;         /**< such as "ptx", "spirv", "host-function" */
-    const void *bytes;          /**< the code; NULL for host-function */
+    const char *backend; /**< such as "cuda" */
+    const char *format;  /**< such as "ptx", "spirv", "host-function" */
+    /** the code; NULL for host-function; for host-library the absolute path of a shared object and
+     * its NUL, entries are symbols in it */
+    const void *bytes;
     uint64_t size_bytes;        /**< of bytes */
     const ddisp_entry *entries; /**< one or more per mode that it serves */
     uint32_t entry_count;

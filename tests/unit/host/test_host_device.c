@@ -71,7 +71,7 @@ static void device_is_described(void **state)
     assert_memory_equal(&info, &again, sizeof info);
     assert_true(strlen(info.name) > 0);
     assert_is_uuid(info.uuid);
-    assert_string_equal(info.formats, "host-function");
+    assert_string_equal(info.formats, "host-function,host-library");
     assert_string_equal(info.specializes, "");
     assert_int_equal(strcmp(info.sink, "none") == 0, !f->table->sink_acquire);
     assert_int_equal(strncmp(info.driver, "OpenMP, ", 8), 0);
@@ -161,28 +161,6 @@ static void entry_without_identity_is_refused(void **state)
     assert_non_null(strstr(last_message, "id 0"));
 }
 
-static void native_arguments_are_refused(void **state)
-{
-    const fixture *f = *state;
-    static const ddisp_native_arg native[1] = {DDISP_NATIVE(DDISP_SOURCE_DATA, 0)};
-    example it;
-    example_make(&it);
-    it.entries[1].native = native;
-    it.entries[1].native_count = 1;
-    assert_int_equal(inspect(f, &it), DDISP_STATUS_UNSUPPORTED);
-    assert_non_null(strstr(last_message, "native"));
-    assert_int_equal(f->table->code_fits(f->device, &it.backend_code), DDISP_STATUS_UNSUPPORTED);
-    ddisp_backend_variant variant = {.size = (uint32_t)sizeof variant,
-                                     .mode = DDISP_MODE_BACKWARD,
-                                     .code = &it.backend_code,
-                                     .entry = &it.entries[1],
-                                     .entry_name = ""};
-    void *built = NULL;
-    assert_int_equal(f->table->variant_build(f->device, &variant, &built),
-                     DDISP_STATUS_UNSUPPORTED);
-    assert_null(built);
-}
-
 /** Everything that is allocated on the way to a launch fails in turn. */
 static void failing_to_open_leaves_nothing(void **state)
 {
@@ -221,7 +199,6 @@ int main(void)
                                         fixture_close),
         cmocka_unit_test_setup_teardown(entry_without_identity_is_refused, fixture_open,
                                         fixture_close),
-        cmocka_unit_test_setup_teardown(native_arguments_are_refused, fixture_open, fixture_close),
     };
     return cmocka_run_group_tests_name("host device", tests, NULL, NULL);
 }
