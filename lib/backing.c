@@ -59,11 +59,11 @@ static ddisp_status accepts_sharing(const ddisp__launch *launch, const ddisp__co
 {
     const ddisp__operand *operand = &launch->operands[i];
     ddisp_write_mode mode = code->params[i].write_mode;
-    bool shared = ddisp__layout_self_overlaps(&operand->add.gradient.layout);
     if (!operand->add.wanted || mode == DDISP_WRITE_MODE_ATOMIC_ADD ||
         ddisp__table_offers(launch->device->table, accumulate))
         return DDISP_STATUS_OK;
-    shared |= operand->add.alias != 0;
+    bool shared =
+        ddisp__layout_self_overlaps(&operand->add.gradient.layout) || operand->add.alias != 0;
     for (uint32_t k = i + 1; k < launch->count && !shared; k++)
         shared = launch->operands[k].add.alias == i + 1;
     if (!shared)
