@@ -170,6 +170,30 @@ template <int i, char given> DDISP_DEVICE unsigned on()
     return result;
 }
 
+/* ---- reading what nobody writes. The assembly is not volatile, unlike that of __ldg: it goes
+ * where nobody needs the value, and comes before adds to other memory. */
+
+#define DDISP_CONSTANT_AT(T, word_type, word, letter)                                              \
+    DDISP_DEVICE T constant_at(const T *from)                                                      \
+    {                                                                                              \
+        word_type v;                                                                               \
+        asm("ld.global.nc." word " %0, [%1];" : "=" letter(v) : "l"(from));                        \
+        return (T)v;                                                                               \
+    }
+DDISP_CONSTANT_AT(float, float, "f32", "f")
+DDISP_CONSTANT_AT(double, double, "f64", "d")
+DDISP_CONSTANT_AT(char, int, "s8", "r")
+DDISP_CONSTANT_AT(signed char, int, "s8", "r")
+DDISP_CONSTANT_AT(unsigned char, unsigned, "u8", "r")
+DDISP_CONSTANT_AT(short, short, "s16", "h")
+DDISP_CONSTANT_AT(unsigned short, unsigned short, "u16", "h")
+DDISP_CONSTANT_AT(int, int, "s32", "r")
+DDISP_CONSTANT_AT(unsigned, unsigned, "u32", "r")
+DDISP_CONSTANT_AT(long, long, "s64", "l")
+DDISP_CONSTANT_AT(unsigned long, unsigned long, "u64", "l")
+DDISP_CONSTANT_AT(long long, long long, "s64", "l")
+DDISP_CONSTANT_AT(unsigned long long, unsigned long long, "u64", "l")
+
 /* ---- elements: how they are stored, what is computed with, and what gradients are made of */
 
 template <typename T> struct element {
@@ -182,9 +206,26 @@ template <typename T> struct element {
     }
     static DDISP_DEVICE T load_constant(const T *from)
     {
-        return __ldg(from);
+        return constant_at(from);
     }
     static DDISP_DEVICE void store(T *to, T v)
+    {
+        *to = v;
+    }
+};
+template <> struct element<bool> { /* one byte, 0 or 1 */
+    typedef unsigned char stored;
+    typedef bool value;
+    enum { differentiable = false, halves = false };
+    static DDISP_DEVICE bool load(const unsigned char *from)
+    {
+        return *from != 0;
+    }
+    static DDISP_DEVICE bool load_constant(const unsigned char *from)
+    {
+        return constant_at(from) != 0;
+    }
+    static DDISP_DEVICE void store(unsigned char *to, bool v)
     {
         *to = v;
     }
@@ -206,11 +247,17 @@ template <typename Cell> struct half_element {
     }
     static DDISP_DEVICE float load_constant(const unsigned short *from)
     {
-        return Cell::unpack(__ldg(from));
+        return Cell::unpack(constant_at(from));
     }
     static DDISP_DEVICE void store(unsigned short *to, float v)
     {
         *to = Cell::pack(v);
+    }
+};
+template <typename Element> struct read_only : Element {
+    static DDISP_DEVICE typename Element::value load(const typename Element::stored *from)
+    {
+        return Element::load_constant(from);
     }
 };
 template <typename T> struct kind_of {
@@ -218,7 +265,7 @@ template <typename T> struct kind_of {
     enum { is_const = false };
 };
 template <typename T> struct kind_of<const T> {
-    typedef typename kind_of<T>::type type;
+    typedef read_only<typename kind_of<T>::type> type;
     enum { is_const = true };
 };
 template <> struct kind_of<float> {
@@ -324,8 +371,9 @@ template <typename T> class tensor
 
     DDISP_DEVICE tensor(const ddisp_device_tensor &view, unsigned on)
         : view_(&view), on_(on), data_layout_(detail::layout_of(view, view.stride)),
-          add_layout_(detail::layout_of(view, view.add_stride)),
-          read_layout_(detail::layout_of(view, view.read_stride)), cells_(detail::cells_of(view))
+          add_layout_(on ? detail::layout_of(view, view.add_stride) : 0),
+          read_layout_(on ? detail::layout_of(view, view.read_stride) : 0),
+          cells_(on ? detail::cells_of(view) : 0)
     {
     }
 
@@ -348,9 +396,8 @@ template <typename T> class tensor
 
     template <typename At> DDISP_DEVICE value operator[](const At &at) const
     {
-        const stored *from = detail::global<const stored>(view_->data) +
-                             detail::offset_of(*view_, view_->stride, data_layout_, at);
-        return detail::kind_of<T>::is_const ? element::load_constant(from) : element::load(from);
+        return element::load(detail::global<const stored>(view_->data) +
+                             detail::offset_of(*view_, view_->stride, data_layout_, at));
     }
     template <typename At> DDISP_DEVICE void store(const At &at, value v) const
     {
@@ -380,7 +427,7 @@ template <typename T> class tensor
         const uint64_t offset = detail::offset_of(*view_, view_->read_stride, read_layout_, at);
         if (element::halves && view_->grad_dtype != detail::dtype_f32)
             return element::load_constant(detail::global<const stored>(view_->grad_read) + offset);
-        return __ldg(detail::global<const value>(view_->grad_read) + offset);
+        return detail::constant_at(detail::global<const value>(view_->grad_read) + offset);
     }
 
     /**

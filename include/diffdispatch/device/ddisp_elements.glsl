@@ -37,8 +37,12 @@ struct ddisp_view {
 
 ddisp_view ddisp_open(uint tensor, bool on)
 {
-    return ddisp_view(tensor, on, ddisp_layout_of(tensor, DDISP_DATA),
-                      ddisp_layout_of(tensor, DDISP_ADD), ddisp_layout_of(tensor, DDISP_READ));
+    ddisp_view view = ddisp_view(tensor, on, ddisp_layout_of(tensor, DDISP_DATA), 0, 0);
+    if (on) {
+        view.add_layout = ddisp_layout_of(tensor, DDISP_ADD);
+        view.read_layout = ddisp_layout_of(tensor, DDISP_READ);
+    }
+    return view;
 }
 
 // Where an item lies, counted in row-major order.

@@ -205,8 +205,8 @@ DDISP_HOST_INLINE ddisp_host_view ddisp_host_open(const ddisp_device_tensor *ten
     view.tensor = tensor;
     view.on = on;
     view.data_layout = ddisp_host_layout_of(tensor, tensor->stride);
-    view.add_layout = ddisp_host_layout_of(tensor, tensor->add_stride);
-    view.read_layout = ddisp_host_layout_of(tensor, tensor->read_stride);
+    view.add_layout = on ? ddisp_host_layout_of(tensor, tensor->add_stride) : 0;
+    view.read_layout = on ? ddisp_host_layout_of(tensor, tensor->read_stride) : 0;
     return view;
 }
 
