@@ -1,14 +1,21 @@
 /*
  * test_host_library.c - functions of a shared object that a code names: found, called, or missed in
- * words. TEST_LIBRARY is the object made of library.c.
+ * words. The environment variable DDISP_TEST_HOST_LIBRARY is the path of the one made of library.c.
  */
 #include "host_code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/** Stands for the path of the library. */
+#define TEST_LIBRARY NULL
+
 static void make(host_code *it, ddisp_mode mode, const char *path, const char *entry)
 {
+    if (!path) {
+        path = getenv("DDISP_TEST_HOST_LIBRARY");
+        assert_non_null(path);
+    }
     host_code_make(it, mode, NULL, 0);
     it->code.format = "host-library";
     it->code.bytes = path;
