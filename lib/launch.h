@@ -181,6 +181,9 @@ void ddisp__signature_label(const ddisp__launch *launch, char *text, size_t capa
 /* variant.c */
 /** The plan of launch->signature on launch->device, or NULL. */
 const struct ddisp__plan *ddisp__plan_find(ddisp__launch *launch);
+/** Puts a plan under launch->signature, unless there is one (out_added is false then). False when
+ * out of memory. */
+bool ddisp__plan_keep(ddisp__launch *launch, struct ddisp__plan *plan, bool *out_added);
 /** Resolves and builds the plan; no gradient owner may be locked. */
 ddisp_status ddisp__plan_build(ddisp__launch *launch);
 /** Chooses code and backings into launch->dry_plan without building. */

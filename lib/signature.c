@@ -11,40 +11,37 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the next byte goes, and a number's way there: the target is little-endian (base.h). */
-typedef struct writer {
-    uint8_t *at;
-} writer;
-
-static void put(writer *w, uint64_t value, uint32_t bytes)
+/* Writes the low bytes of a number and returns where the next go. Eight are written whatever the
+ * width: the target is little-endian (base.h), and there is room behind every signature. */
+static inline uint8_t *put(uint8_t *at, uint64_t value, uint32_t width)
 {
-    memcpy(w->at, &value, bytes);
-    w->at += bytes;
+    memcpy(at, &value, sizeof value);
+    return at + width;
 }
 
-static void put_text(writer *w, const char *text)
+static uint8_t *put_text(uint8_t *at, const char *text)
 {
     size_t length = strnlen(text, DDISP__SIGNATURE_TEXT);
-    put(w, length, 1);
-    memcpy(w->at, text, length);
-    w->at += length;
+    at = put(at, length, 1);
+    memcpy(at, text, length);
+    return at + length;
 }
 
 /* ---- what is the device's */
 
 void ddisp__signature_device(const ddisp_device_info *info, ddisp__signature_head *out_head)
 {
-    writer w = {out_head->bytes};
-    put(&w, 'D', 1);
-    put(&w, 'S', 1);
-    put(&w, DDISP__SIGNATURE_VERSION, 1);
-    put_text(&w, info->backend);
-    put_text(&w, info->architecture);
-    put(&w, info->vendor_id, 4);
-    put(&w, info->device_id, 4);
-    put(&w, info->driver_id, 4);
-    put(&w, info->features, 8);
-    out_head->size = (uint32_t)(w.at - out_head->bytes);
+    uint8_t *at = out_head->bytes;
+    at = put(at, 'D', 1);
+    at = put(at, 'S', 1);
+    at = put(at, DDISP__SIGNATURE_VERSION, 1);
+    at = put_text(at, info->backend);
+    at = put_text(at, info->architecture);
+    at = put(at, info->vendor_id, 4);
+    at = put(at, info->device_id, 4);
+    at = put(at, info->driver_id, 4);
+    at = put(at, info->features, 8);
+    out_head->size = (uint32_t)(at - out_head->bytes);
 }
 
 /* ---- what is the launch's */
@@ -62,7 +59,7 @@ static uint32_t alignment_class(const ddisp__launch *launch, uint32_t i)
 }
 
 /* Broadcast elements share memory by their class; others may too, by their strides. */
-static uint32_t layout_class(const ddisp__layout *layout)
+static uint32_t layout_class_of_others(const ddisp__layout *layout)
 {
     uint32_t class = ddisp__layout_class(layout);
     if (class == DDISP_LAYOUT_STRIDED && ddisp__layout_self_overlaps(layout))
@@ -70,87 +67,110 @@ static uint32_t layout_class(const ddisp__layout *layout)
     return class;
 }
 
+/* Nearly all tensors are dense, which is seen at a glance. */
+static inline uint32_t layout_class(const ddisp__layout *layout)
+{
+    int64_t expected = 1;
+    for (uint32_t i = layout->rank; i-- > 0; expected *= layout->shape[i])
+        if (layout->strides[i] != expected && layout->shape[i] != 1)
+            return layout_class_of_others(layout);
+    return DDISP_LAYOUT_DENSE;
+}
+
 /* What two add slots with the same memory have in common: an address, or before there is one, the
  * tensor that will store it. */
-static uint64_t memory_of(const ddisp__launch *launch, uint32_t i)
+static uint64_t memory_of(const ddisp__operand *operand)
 {
-    const ddisp__operand *operand = &launch->operands[i];
-    if (!operand->add.wanted)
-        return 0;
     if (operand->add.gradient.address || operand->add.is_explicit || !operand->tensor)
         return operand->add.gradient.address;
     return (uint64_t)(uintptr_t)ddisp__tensor_owner(operand->tensor);
 }
 
-/* Notes in each add slot the first one before it that has the same memory. */
-static void find_shared_gradients(ddisp__launch *launch)
+/* Add slots seen so far, by their memory. */
+typedef struct gradients {
+    uint64_t memory[DDISP_MAX_PARAMS];   /* per operand */
+    uint8_t first[4 * DDISP_MAX_PARAMS]; /* 1 + operand */
+} gradients;
+
+/* 1 + index of the first add slot that has this one's memory, 0 when it is the first. */
+static uint32_t gradient_alias(gradients *seen, const ddisp__operand *operand, uint32_t i)
 {
-    enum { PLACES = 4 * DDISP_MAX_PARAMS };
-    uint8_t first[PLACES]; /* 1 + operand, by its memory */
-    memset(first, 0, sizeof first);
-    for (uint32_t i = 0; i < launch->count; i++) {
-        uint64_t memory = memory_of(launch, i);
-        launch->operands[i].add.alias = 0;
-        if (!memory)
-            continue;
-        uint32_t place = (uint32_t)(memory * UINT64_C(0x9E3779B97F4A7C15) >> 56);
-        while (first[place] && memory_of(launch, first[place] - 1u) != memory)
-            place = (place + 1) % PLACES;
-        if (first[place])
-            launch->operands[i].add.alias = first[place];
-        else
-            first[place] = (uint8_t)(i + 1);
-    }
+    const uint32_t places = sizeof seen->first;
+    uint64_t memory = memory_of(operand);
+    if (!memory)
+        return 0;
+    uint32_t place = (uint32_t)(memory * UINT64_C(0x9E3779B97F4A7C15) >> 56);
+    for (; seen->first[place]; place = (place + 1) % places)
+        if (seen->memory[seen->first[place] - 1] == memory)
+            return seen->first[place];
+    seen->first[place] = (uint8_t)(i + 1);
+    seen->memory[i] = memory;
+    return 0;
 }
 
-static void put_slots(writer *w, const ddisp__launch *launch, uint32_t i)
+/* Eight bytes: slots, policy, write modes; dtype, layout and alias of the gradient; dtype and
+ * layout of the upstream. */
+static uint64_t slots_of(const ddisp__launch *launch, ddisp__operand *operand, uint32_t i,
+                         gradients *seen)
 {
-    const ddisp__slot *add = &launch->operands[i].add, *read = &launch->operands[i].read;
-    put(w,
-        (uint32_t)add->exists | (uint32_t)add->wanted << 1 | (uint32_t)read->exists << 2 |
-            (uint32_t)read->wanted << 3,
-        1);
-    put(w, add->policy, 1);
-    put(w, add->exists ? launch->kernel->write_modes[i] : 0, 1);
-    put(w, add->wanted ? add->gradient.dtype : 0, 1);
-    put(w, add->wanted ? layout_class(&add->gradient.layout) : 0, 1);
-    put(w, add->alias, 1);
-    put(w, read->wanted ? read->gradient.dtype : 0, 1);
-    put(w, read->wanted ? layout_class(&read->gradient.layout) : 0, 1);
+    ddisp__slot *add = &operand->add;
+    const ddisp__slot *read = &operand->read;
+    uint64_t bytes = (uint64_t)add->exists | (uint64_t)add->wanted << 1 |
+                     (uint64_t)read->exists << 2 | (uint64_t)read->wanted << 3 |
+                     (uint64_t)add->policy << 8;
+    add->alias = 0;
+    if (add->exists)
+        bytes |= (uint64_t)launch->kernel->write_modes[i] << 16;
+    if (add->wanted) {
+        add->alias = gradient_alias(seen, operand, i);
+        bytes |= (uint64_t)add->gradient.dtype << 24 |
+                 (uint64_t)layout_class(&add->gradient.layout) << 32 | (uint64_t)add->alias << 40;
+    }
+    if (read->wanted)
+        bytes |= (uint64_t)read->gradient.dtype << 48 |
+                 (uint64_t)layout_class(&read->gradient.layout) << 56;
+    return bytes;
+}
+
+/* Seven bytes of a tensor: kind, access, dtype, rank; classes of layout, alignment and alias. */
+static uint64_t tensor_of(const ddisp__launch *launch, const ddisp__operand *operand, uint32_t i)
+{
+    return (uint64_t)operand->param->kind | (uint64_t)operand->param->access << 8 |
+           (uint64_t)operand->dtype << 16 | (uint64_t)operand->layout.rank << 24 |
+           (uint64_t)layout_class(&operand->layout) << 32 |
+           (uint64_t)alignment_class(launch, i) << 40 | (uint64_t)operand->alias << 48;
 }
 
 void ddisp__signature_write(ddisp__launch *launch)
 {
     const ddisp__signature_head *head = &launch->device->signature_head;
     bool backward = launch->mode == DDISP_MODE_BACKWARD;
-    writer w = {launch->signature};
-    memcpy(w.at, head->bytes, sizeof head->bytes); /* a fixed size is copied faster */
-    w.at += head->size;
-    put(&w, launch->kernel->hash.low, 8);
-    put(&w, launch->kernel->hash.high, 8);
-    put(&w, launch->mode, 1);
-    put(&w, backward ? launch->options.flags & ~DDISP_LAUNCH_DRY_RUN : 0, 8);
-    put(&w, 64, 1); /* index width */
-    put(&w, 0, 1);  /* deterministic mode */
-    put(&w, 0, 1);  /* atomic mode */
-    put(&w, launch->count, 1);
+    gradients seen;
     if (backward)
-        find_shared_gradients(launch);
+        memset(seen.first, 0, sizeof seen.first);
+    memcpy(launch->signature, head->bytes, sizeof head->bytes); /* a fixed size is copied faster */
+    uint8_t *at = launch->signature + head->size;
+    at = put(at, launch->kernel->hash.low, 8);
+    at = put(at, launch->kernel->hash.high, 8);
+    at = put(at, launch->mode, 1);
+    at = put(at, backward ? launch->options.flags & ~DDISP_LAUNCH_DRY_RUN : 0, 8);
+    at = put(at, 64, 1); /* index width */
+    at = put(at, 0, 1);  /* deterministic mode */
+    at = put(at, 0, 1);  /* atomic mode */
+    at = put(at, launch->count, 1);
     for (uint32_t i = 0; i < launch->count; i++) {
-        const ddisp__operand *operand = &launch->operands[i];
-        put(&w, operand->param->kind, 1);
-        put(&w, operand->param->access, 1);
-        put(&w, operand->dtype, 1);
-        if (operand->param->kind == DDISP_PARAM_KIND_SCALAR)
+        ddisp__operand *operand = &launch->operands[i];
+        if (operand->param->kind == DDISP_PARAM_KIND_SCALAR) {
+            at = put(at,
+                     DDISP_PARAM_KIND_SCALAR | operand->param->access << 8 | operand->dtype << 16,
+                     3);
             continue;
-        put(&w, operand->layout.rank, 1);
-        put(&w, layout_class(&operand->layout), 1);
-        put(&w, alignment_class(launch, i), 1);
-        put(&w, operand->alias, 1);
+        }
+        at = put(at, tensor_of(launch, operand, i), 7);
         if (backward)
-            put_slots(&w, launch, i);
+            at = put(at, slots_of(launch, operand, i, &seen), 8);
     }
-    launch->signature_size = (uint32_t)(w.at - launch->signature);
+    launch->signature_size = (uint32_t)(at - launch->signature);
     launch->hash = ddisp__hash_bytes(launch->signature, launch->signature_size);
 }
 

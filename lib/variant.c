@@ -198,6 +198,19 @@ static ddisp_status resolve(ddisp__launch *launch, struct ddisp__plan *plan)
     return status;
 }
 
+bool ddisp__plan_keep(ddisp__launch *launch, struct ddisp__plan *plan, bool *out_added)
+{
+    ddisp_kernel *kernel = launch->kernel;
+    ddisp__hash hash;
+    uint32_t key_size = plan_key(launch, &hash);
+    pthread_mutex_lock(&kernel->lock);
+    bool known = ddisp__table_find(&kernel->plans, hash, launch->signature, key_size) != NULL;
+    *out_added = !known && ddisp__table_add(kernel->context, &kernel->plans, hash,
+                                            launch->signature, key_size, plan);
+    pthread_mutex_unlock(&kernel->lock);
+    return known || *out_added;
+}
+
 ddisp_status ddisp__plan_build(ddisp__launch *launch)
 {
     ddisp_kernel *kernel = launch->kernel;
@@ -210,18 +223,12 @@ ddisp_status ddisp__plan_build(ddisp__launch *launch)
         ddisp__release(kernel->context, plan);
         return status;
     }
-    ddisp__hash hash;
-    uint32_t key_size = plan_key(launch, &hash);
-    pthread_mutex_lock(&kernel->lock);
-    bool known = ddisp__table_find(&kernel->plans, hash, launch->signature, key_size) != NULL;
-    bool added = !known && ddisp__table_add(kernel->context, &kernel->plans, hash,
-                                            launch->signature, key_size, plan);
-    pthread_mutex_unlock(&kernel->lock);
+    bool added, kept = ddisp__plan_keep(launch, plan, &added);
     if (!added)
         ddisp__release(kernel->context, plan);
-    return known || added ? DDISP_STATUS_OK
-                          : ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY,
-                                        "launch %s: no memory for a plan", kernel->name);
+    return kept ? DDISP_STATUS_OK
+                : ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "launch %s: no memory for a plan",
+                              kernel->name);
 }
 
 static void release_plan(void *user, void *value)
