@@ -1,0 +1,108 @@
+"""Frames: the arguments of one launch, laid out in C's form once and launched many times with other addresses.
+
+In comes what stays the same for all launches of a kind (shapes, strides, dtypes, flags); out comes a block of memory with every struct
+that ddisp_launch reads, in which a launch changes only addresses and numbers. A frame serves one launch at a time; whoever launches
+takes one out of a pool, so any number of threads may.
+"""
+from __future__ import annotations
+
+import ctypes as C
+import dataclasses
+from typing import Any, List, Optional, Sequence
+
+from .. import _abi
+from .._abi import DType, Mode, Policy
+from .._library import library
+from ..kernel import Kernel, Param
+
+launch = library["ddisp_launch"]
+"""The C function without argument types: it is handed `arguments` of a frame, C objects made beforehand, and a stream's address."""
+launch.restype = C.c_uint32
+
+# Letters of memoryview by dtype of a scalar.
+_LETTERS = {DType.BOOL: "?", DType.U8: "B", DType.I8: "b", DType.U16: "H", DType.I16: "h", DType.U32: "I", DType.I32: "i",
+            DType.U64: "Q", DType.I64: "q", DType.F32: "f", DType.F64: "d"}
+_SIZES = {"?": 1, "B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
+
+
+@dataclasses.dataclass
+class Described:
+    """What a tensor argument is, but for its addresses."""
+
+    dtype: int
+    shape: Sequence[int]
+    strides: Optional[Sequence[int]] = None
+    requires_grad: bool = False
+    grad_dtype: int = DType.ANY
+    add_strides: Optional[Sequence[int]] = None
+    read_strides: Optional[Sequence[int]] = None
+
+
+def _word(offset: int) -> int:
+    assert offset % 8 == 0
+    return offset // 8
+
+
+class Frame:
+    """The arguments of one launch. `words` are its memory in units of 64 bits; `data`, `add` and `read` say which hold addresses."""
+
+    __slots__ = ("_memory", "_free", "words", "scalars", "arguments", "data", "add", "read")
+
+    def __init__(self, kernel: Kernel, mode: Mode, tensors: Sequence[Described], flags: int, policy: Policy, device: int,
+                 order: Sequence[int], wanted: Sequence[int] = (), read: Sequence[int] = ()):
+        """
+        tensors  the tensor parameters
+        order    which of them `data` holds, one after another; wanted, read: the same for `add` and `read`
+        """
+        count = len(kernel.params)
+        arrays = [array for tensor in tensors
+                  for array in (tensor.shape, tensor.strides, tensor.add_strides, tensor.read_strides) if array]
+        sizes = [count * C.sizeof(_abi.ddisp_arg), len(tensors) * C.sizeof(_abi.ddisp_tensor_view),
+                 C.sizeof(_abi.ddisp_launch_options), 8 * count, 8 * sum(map(len, arrays))]
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        self._memory = bytearray(sum(sizes))
+        self.words = memoryview(self._memory).cast("Q")
+        data, add, upstream = [], [], []
+        self.scalars: List[Any] = []
+        args = (_abi.ddisp_arg * count).from_buffer(self._memory, starts[0])
+        views = (_abi.ddisp_tensor_view * len(tensors)).from_buffer(self._memory, starts[1])
+        self._free = starts[4]
+        described = iter(enumerate(tensors))
+        for index, param in enumerate(kernel.params):
+            if param.scalar:
+                self._scalar(args[index], param, starts[3] + 8 * index)
+                continue
+            at, tensor = next(described)
+            self._view(views[at], tensor)
+            args[index].view = C.pointer(views[at])
+            data.append(_word(starts[1] + at * C.sizeof(_abi.ddisp_tensor_view) + _abi.ddisp_tensor_view.address.offset))
+            arg = starts[0] + index * C.sizeof(_abi.ddisp_arg)
+            add.append(_word(arg + _abi.ddisp_arg.grad_add.offset))
+            upstream.append(_word(arg + _abi.ddisp_arg.grad_read.offset))
+        self.data, self.add, self.read = [data[i] for i in order], [add[i] for i in wanted], [upstream[i] for i in read]
+        options = _abi.ddisp_launch_options.from_buffer(self._memory, starts[2])
+        options.size, options.policy, options.flags, options.device = C.sizeof(options), policy, flags, device
+        self.arguments = (C.c_void_p(kernel.handle), C.c_uint32(mode), C.c_void_p(C.addressof(args)), C.c_uint32(count),
+                          C.c_void_p(C.addressof(options)))
+
+    def _scalar(self, arg: _abi.ddisp_arg, param: Param, offset: int) -> None:
+        letter = _LETTERS.get(DType(param.dtype))
+        if letter is None:
+            raise TypeError(f"parameter '{param.name}': numbers of dtype {DType(param.dtype).name} are not taken")
+        number = memoryview(self._memory)[offset:offset + _SIZES[letter]].cast(letter)
+        arg.scalar, arg.scalar_size = C.addressof(C.c_char.from_buffer(self._memory, offset)), _SIZES[letter]
+        self.scalars.append(number)
+
+    def _array(self, values: Optional[Sequence[int]]) -> Any:
+        if not values:
+            return None
+        array = (C.c_int64 * len(values)).from_buffer(self._memory, self._free)
+        array[:] = values
+        self._free += C.sizeof(array)
+        return C.cast(array, C.POINTER(C.c_int64))
+
+    def _view(self, view: _abi.ddisp_tensor_view, tensor: Described) -> None:
+        view.size, view.dtype, view.rank, view.grad_dtype = C.sizeof(view), tensor.dtype, len(tensor.shape), tensor.grad_dtype
+        view.flags = _abi.VIEW_REQUIRES_GRAD if tensor.requires_grad else 0
+        view.shape, view.strides = self._array(tensor.shape), self._array(tensor.strides)
+        view.grad_add_strides, view.grad_read_strides = self._array(tensor.add_strides), self._array(tensor.read_strides)
