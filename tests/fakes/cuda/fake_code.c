@@ -144,6 +144,11 @@ cu__result cuModuleUnload(cu__module module)
 {
     cu__result result = fake_begin_unsafe(FAKE_module_unload);
     if (fake_releases(result)) {
+        while (module->functions) {
+            struct CUfunc_st *function = module->functions;
+            module->functions = function->next;
+            free(function);
+        }
         free(module->text);
         free(module);
         fake.modules--;
@@ -158,9 +163,11 @@ cu__result cuModuleGetFunction(cu__function *out_function, cu__module module, co
         result = CU__ERROR_NOT_FOUND;
     }
     if (result == CU__SUCCESS) {
-        module->function.module = module;
-        strncpy(module->function.name, name, sizeof module->function.name - 1);
-        *out_function = &module->function;
+        struct CUfunc_st *function = calloc(1, sizeof *function);
+        function->module = module;
+        strncpy(function->name, name, sizeof function->name - 1);
+        function->next = module->functions;
+        *out_function = module->functions = function;
     }
     return fake_end(result);
 }
@@ -314,6 +321,8 @@ static void run_kernel(const struct CUgraphNode_st *node)
     }
     if (fake.kernel && strcmp(fake.kernel_name, copy.function->name) == 0) {
         fake.kernel(copy.function->module->text, parameters, copy.grid, copy.group);
+    } else if (fake.launcher) {
+        fake.launcher(copy.function->name, parameters, copy.grid, copy.group, copy.shared_bytes);
     }
 }
 
@@ -352,6 +361,7 @@ cu__result cuLaunchKernel(cu__function function, unsigned int grid_x, unsigned i
         struct CUgraphNode_st *work = node ? node : &now;
         memcpy(work->grid, grid, sizeof grid);
         memcpy(work->group, group, sizeof group);
+        work->shared_bytes = shared_bytes;
         if (!fake_fill_kernel(work, function, parameters)) {
             result = CU__ERROR_INVALID_VALUE;
         } else if (!node) {

@@ -54,6 +54,7 @@ static void set_defaults(void)
     fake.elapsed = 1.5f;
     fake.kernel_name = NULL;
     fake.kernel = NULL;
+    fake.launcher = NULL;
 }
 
 void fake_lock(void)
@@ -158,6 +159,7 @@ SETTER(fake_cuda_delay, uint64_t, delay)
 SETTER(fake_cuda_set_memory, uint64_t, memory_bytes)
 SETTER(fake_cuda_set_version, int, version)
 SETTER(fake_cuda_set_pools, int, pools)
+SETTER(fake_cuda_set_launcher, fake_cuda_launcher, launcher)
 SETTER(fake_cuda_set_virtual_memory, int, virtual_memory)
 SETTER(fake_cuda_set_elapsed, float, elapsed)
 

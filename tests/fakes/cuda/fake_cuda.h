@@ -87,4 +87,9 @@ typedef void (*fake_cuda_kernel)(const char *ptx, void **parameters, const unsig
 /** Runs function for launches of entry name; one at a time, NULL for none. */
 void fake_cuda_register_kernel(const char *name, fake_cuda_kernel function);
 
+/** What all other launches are handed to. */
+typedef void (*fake_cuda_launcher)(const char *name, void **parameters, const unsigned int grid[3],
+                                   const unsigned int group[3], unsigned int shared_bytes);
+void fake_cuda_set_launcher(fake_cuda_launcher launcher);
+
 #endif

@@ -36,6 +36,7 @@ struct CUstream_st {
 };
 
 struct CUfunc_st {
+    struct CUfunc_st *next; /* of the module */
     cu__module module;
     char name[256];
     int dynamic_shared_bytes;
@@ -44,7 +45,7 @@ struct CUfunc_st {
 struct CUmod_st {
     char *text;
     size_t size_bytes;
-    struct CUfunc_st function;
+    struct CUfunc_st *functions;
 };
 
 /** What a graph does at one point: works on copies of what it was handed. */
@@ -55,7 +56,7 @@ struct CUgraphNode_st {
     uint64_t size_bytes, stride_bytes, count;
     unsigned char value[8];
     struct CUfunc_st *function;
-    unsigned int grid[3], group[3];
+    unsigned int grid[3], group[3], shared_bytes;
     size_t param_sizes[FAKE_PARAMS], param_count;
     unsigned char params[16384];
 };
@@ -91,6 +92,7 @@ struct fake_state {
     float elapsed;
     const char *kernel_name;
     fake_cuda_kernel kernel;
+    fake_cuda_launcher launcher;
     /* live objects */
     uint64_t reservations, physical_allocations, mappings;
     uint64_t allocations, host_allocations, pool_count, streams, events, modules, links, graphs;
