@@ -3,7 +3,7 @@
  * and in device memory, beside the same work launched by hand through the driver's API in this
  * process. The cases take turns, block by block; medians of blocks are compared.
  *
- *   policy [--device cuda|vulkan] [--n N] [--blocks N] [--launches N] [--json]
+ *   policy [--device cuda|vulkan] [--n N] [--blocks N] [--launches N] [--grid GROUPS] [--json]
  */
 #include "raw.h"
 
@@ -62,6 +62,7 @@ typedef struct setup {
     ddisp_tensor *a, *b, *y;
     raw *rival;
     uint32_t launches;
+    uint32_t grid; /* groups asked for; 0: chosen by the library */
 } setup;
 
 static double now_us(void)
@@ -78,6 +79,7 @@ static void launch(const setup *s, ddisp_kernel *kernel, ddisp_policy policy, bo
     ddisp_launch_options options = DDISP_ZERO;
     options.size = (uint32_t)sizeof options;
     options.policy = policy;
+    options.grid[0] = s->grid;
     options.flags = DDISP_LAUNCH_KEEP_UPSTREAM | (overwrite ? DDISP_LAUNCH_OVERWRITE : 0);
     CHECK(ddisp_tensor_set_requires_grad(s->b, both));
     for (uint32_t i = 0; i < s->launches; i++)
@@ -239,6 +241,8 @@ int main(int argc, char **argv)
             n = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
             blocks = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--grid") == 0 && i + 1 < argc)
+            s.grid = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--launches") == 0 && i + 1 < argc)
             s.launches = (uint32_t)strtoul(argv[++i], NULL, 10);
         else {
@@ -267,6 +271,10 @@ int main(int argc, char **argv)
         run(&s, (enum row)row);
     for (uint32_t block = 0; block < blocks; block++)
         for (int row = 0; row < ROWS; row++) {
+            uint32_t launches = s.launches;
+            s.launches = 1; /* the rival's device and ours take turns on the hardware */
+            run(&s, (enum row)row);
+            s.launches = launches;
             double start = now_us();
             run(&s, (enum row)row);
             series[row][block] = (now_us() - start) / s.launches;

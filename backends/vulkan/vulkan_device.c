@@ -40,6 +40,7 @@ static ddisp_status create(vulkan__device *device)
         return vulkan__check(device, result, "vkCreateDevice");
     }
     volkLoadDeviceTable(&device->table, device->handle);
+    vulkan__exit_add(device);
     device->queue_count = adapter->queue_count;
     for (uint32_t i = 0; i < device->queue_count; i++) {
         device->table.vkGetDeviceQueue(device->handle, adapter->queue_family, i,
@@ -181,6 +182,7 @@ static void dispose_streams(vulkan__device *device, vulkan__stream *streams)
 void vulkan__device_close(void *device_handle)
 {
     vulkan__device *device = device_handle;
+    vulkan__exit_remove(device);
     if (device->handle) {
         wait_idle(device);
         for (vulkan__stream *stream = device->streams; stream; stream = stream->next)

@@ -172,6 +172,8 @@ ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void 
 {
     *out_instance = NULL;
     char reason[256] = "";
+    if (vulkan__exiting())
+        return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0, "the process ends");
     if (!open_loader(reason, sizeof reason))
         return backend_fail(services, DDISP_STATUS_BACKEND_UNAVAILABLE, 0, "%s", reason);
     uint32_t version = volkGetInstanceVersion();
@@ -190,6 +192,7 @@ ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void 
     uint32_t count = 0;
     ddisp_status status = create(services, instance->api_version, &instance->handle);
     if (status == DDISP_STATUS_OK) {
+        vulkan__exit_watch_instance();
         load_instance_functions(instance->handle);
         status = list_devices(instance, &handles, &count);
     }
@@ -207,7 +210,7 @@ ddisp_status vulkan__instance_open(const ddisp_backend_services *services, void 
 void vulkan__instance_close(void *instance_handle)
 {
     vulkan__instance *instance = instance_handle;
-    if (instance->handle)
+    if (instance->handle && !vulkan__exiting())
         vkDestroyInstance(instance->handle, NULL);
     backend_release(instance->services, instance->adapters);
     backend_release(instance->services, instance);

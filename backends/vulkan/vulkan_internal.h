@@ -161,12 +161,23 @@ struct vulkan__device {
     vulkan__block **blocks; /* sorted by address */
     uint32_t block_count;
     uint32_t block_capacity;
-    vulkan__stream *streams; /* all, destroyed ones too until their work is done */
-    vulkan__stream *retired; /* for new streams to be made of */
+    vulkan__stream *streams;   /* all, destroyed ones too until their work is done */
+    vulkan__stream *retired;   /* for new streams to be made of */
+    vulkan__device *next_open; /* guarded by vulkan_exit.c */
 };
 
 ddisp_status vulkan__device_open(void *instance, uint32_t index, void **out_device);
 void vulkan__device_close(void *device);
+
+/* ---- end of the process (vulkan_exit.c) */
+
+/** The process ends: no driver may be called. */
+bool vulkan__exiting(void);
+/** To be called when the first instance was made. */
+void vulkan__exit_watch_instance(void);
+/** Devices that are open when the process ends are cut off from their driver. */
+void vulkan__exit_add(vulkan__device *device);
+void vulkan__exit_remove(vulkan__device *device);
 
 /* ---- memory (vulkan_memory.c, vulkan_pool.c) */
 

@@ -48,7 +48,8 @@ static void case_47(void **state)
     struct program *p = *state;
     char command[200], output[4000];
     bool quick = strcmp(p->second, "host") == 0;
-    (void)snprintf(command, sizeof command, "$HERE/cts_leave %s %s 2>&1", p->first, p->second);
+    (void)snprintf(command, sizeof command, "%s$HERE/cts_leave %s %s 2>&1",
+                   quick ? "DDISP_BACKENDS=host " : "", p->first, p->second);
     for (int round = 0; round < (quick ? 50 : 5); round++) {
         int status = run(command, output, sizeof output);
         if (status == 77) {
