@@ -50,14 +50,14 @@ static uint64_t get(reader *r, uint32_t width)
     return value;
 }
 
-/* One byte that is least to most. */
+/* One byte that is least to most; least when it is refused. */
 static uint32_t get_range(reader *r, uint32_t least, uint32_t most, const char *what)
 {
     uint64_t at = r->at;
     uint32_t value = (uint32_t)get(r, 1);
     if (!r->status && (value < least || value > most))
         refuse(r, at, "%s is %u, expected %u to %u", what, value, least, most);
-    return value;
+    return r->status ? least : value;
 }
 
 static void get_text(reader *r, char *text, const char *what)

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #define THREADS 32
 
@@ -175,6 +176,36 @@ static void failures_are_shared_and_not_kept(void **state)
     assert_int_equal(control()->compiles,
                      2); /* one that failed for all who waited, one that worked */
     assert_int_equal(kernel_statistics(kernel).variants_built, 1);
+    ddisp_kernel_release(kernel);
+}
+
+static void *run_jobs_of(void *user)
+{
+    run_jobs(user);
+    return NULL;
+}
+
+/* However long a broken code takes to be refused, it does so once for all who wait. */
+static void failing_build_is_not_repeated_by_those_who_waited(void **state)
+{
+    struct setting *s = *state;
+    struct job jobs[THREADS];
+    pthread_t runner;
+    const struct timespec moment = {0, 30000000};
+    ddisp_kernel *kernel = times(s, 7);
+    control()->fail_compiles = 1000;
+    control()->hold = true;
+    for (int i = 0; i < THREADS; i++)
+        jobs[i] = (struct job){.setting = s, .kernel = kernel, .factor = 7};
+    assert_int_equal(pthread_create(&runner, NULL, run_jobs_of, jobs), 0);
+    wait_until(&control()->fits, THREADS); /* the next that each of them does is to wait */
+    (void)nanosleep(&moment, NULL);
+    control()->hold = false;
+    assert_int_equal(pthread_join(runner, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(jobs[i].status, DDISP_STATUS_CODE_REJECTED);
+    assert_true(control()->compiles <
+                THREADS / 2); /* 1, unless the machine is busy beyond measure */
     ddisp_kernel_release(kernel);
 }
 
@@ -543,6 +574,7 @@ int main(void)
         TEST(case_39_threads_ask_for_four_cold_kernels),
         TEST(builds_block_nobody_else),
         TEST(failures_are_shared_and_not_kept),
+        TEST(failing_build_is_not_repeated_by_those_who_waited),
         TEST(case_01_mixtures_have_four_signatures_in_backward_and_one_in_forward),
         TEST(case_01_no_order_of_mixtures_poisons_a_later_one),
         TEST(five_policies_in_all_orders_get_what_they_ask_for),

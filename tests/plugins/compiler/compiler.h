@@ -31,6 +31,7 @@ struct compiler_control {
     atomic_uint fail_compiles; /* so many of the next compilations fail */
     atomic_bool refuse_artifacts;
     /* counters */
+    atomic_uint fits;      /* questions whether a code fits the device: one for each plan */
     atomic_uint compiles;  /* source to bytes, in artifact_make or variant_build */
     atomic_uint compiling; /* of these: begun and not ended */
     atomic_uint loads;     /* variants made of an artifact */

@@ -273,6 +273,7 @@ static ddisp_status code_fits(void *device, const ddisp_backend_code *code)
 {
     (void)device;
     (void)code;
+    atomic_fetch_add(&compiler_control.fits, 1);
     return DDISP_STATUS_OK;
 }
 
