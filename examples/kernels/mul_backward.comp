@@ -48,6 +48,19 @@ void main()
 
     if (!y_has_gradient || gy == 0ul)
         return;
+    if (is_dense && block.items < 0x80000000ul) {
+        // Dense items are counted in 32 bits: that leaves registers and time for more loads in flight.
+        const uint items = uint(block.items), step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
+        for (uint i = gl_GlobalInvocationID.x; i < items; i += step) {
+            const uint64_t at = uint64_t(i) * 4ul;
+            const float g = Float(gy + at).value;
+            if (add_a)
+                add(Float(ga + at), g * Float(b + at).value);
+            if (add_b)
+                add(Float(gb + at), g * Float(a + at).value);
+        }
+        return;
+    }
     for (uint64_t i = first_item(); i < block.items; i += item_step()) {
         const float g = element(gy, 2, READ, is_dense, i).value;
         if (add_a)
