@@ -185,6 +185,30 @@ static bool choose_entry(const ddisp__launch *launch, const ddisp__code *code, b
 
 /* ---- slots ---- */
 
+/*
+ * Whether the entry may be given nothing for the gradient of parameter i: an address that the code
+ * tests, or a null descriptor, which the device defines to write nothing. A loop that compares and
+ * swaps might not end on one, unless the code is declared to know. out_descriptor: how it is given.
+ */
+static bool takes_null(const ddisp__launch *launch, const ddisp__code *code,
+                       const ddisp_entry *entry, uint32_t i, bool *out_descriptor)
+{
+    bool null_safe = (code->desc.flags & DDISP_CODE_NULL_SAFE) != 0;
+    bool defined = (launch->device->info.flags & DDISP_DEVICE_FLAG_NULL_DESCRIPTOR) &&
+                   (null_safe || !(code->info.flags & DDISP_BACKEND_CODE_COMPARE_AND_SWAP));
+    bool by_address = entry->native_count == 0;
+    *out_descriptor = false;
+    for (uint32_t k = 0; k < entry->native_count; k++) {
+        const ddisp_native_arg *arg = &entry->native[k];
+        bool adds = arg->source == DDISP_SOURCE_GRAD_ADD && arg->param == i;
+        if (adds && arg->space == DDISP_SPACE_DESCRIPTOR)
+            *out_descriptor = true;
+        else if (adds || arg->source == DDISP_SOURCE_BLOCK)
+            by_address = true;
+    }
+    return *out_descriptor ? defined && (null_safe || !by_address) : null_safe;
+}
+
 static ddisp_status decide_frozen(const ddisp__launch *launch, const ddisp__code *code, uint32_t i,
                                   struct ddisp__plan *plan, char *reason, size_t capacity)
 {
@@ -196,16 +220,19 @@ static ddisp_status decide_frozen(const ddisp__launch *launch, const ddisp__code
         plan->add_reason[i] = "the variant has no code for it";
         return DDISP_STATUS_OK;
     }
-    bool null_safe = (code->desc.flags & DDISP_CODE_NULL_SAFE) != 0;
-    if (policy == DDISP_POLICY_GUARD || (automatic && null_safe)) {
-        if (!null_safe) {
-            (void)snprintf(reason, capacity,
-                           "policy guard for '%s': the code is not declared null-safe",
-                           operand->param->name);
+    bool descriptor = false;
+    bool null = takes_null(launch, code, &code->desc.entries[plan->entry], i, &descriptor);
+    if (policy == DDISP_POLICY_GUARD || (automatic && null)) {
+        if (!null) {
+            (void)snprintf(reason, capacity, "policy guard for '%s': %s", operand->param->name,
+                           descriptor ? "the gradient is a descriptor, and the device has no null "
+                                        "descriptor or the code compares and swaps"
+                                      : "the code is not declared null-safe");
             return DDISP_STATUS_UNSUPPORTED;
         }
         plan->add[i] = DDISP_BACKING_NULL;
-        plan->add_reason[i] = "the code tests for null";
+        plan->add_reason[i] =
+            descriptor ? "a null descriptor takes no writes" : "the code tests for null";
         return DDISP_STATUS_OK;
     }
     ddisp_write_mode mode = code->params[i].write_mode;

@@ -80,6 +80,7 @@ ddisp_status vulkan__batch_open(vulkan__device *device, vulkan__stream *stream)
         return status;
     vulkan__batch *batch = stream->idle;
     stream->idle = batch->next;
+    vulkan__sets_reset(device, batch->sets);
     batch->next = NULL;
     batch->command_count = 0;
     batch->host_reads = false;

@@ -192,6 +192,7 @@ void vulkan__device_close(void *device_handle)
         vulkan__elements_close(device);
         vulkan__sink_trim(device);
         vulkan__pool_close(device);
+        vulkan__buffer_destroy(device, &device->dummy);
         if (device->block_layout)
             device->table.vkDestroyPipelineLayout(device->handle, device->block_layout, NULL);
         device->table.vkDestroyDevice(device->handle, NULL);

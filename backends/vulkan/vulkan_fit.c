@@ -2,8 +2,7 @@
  * vulkan_fit.c - whether a device can run a SPIR-V module: its version, capabilities and extensions
  * against what was enabled when the device was opened. What is missing is said in words.
  */
-#include "vulkan_internal.h"
-#include "vulkan_spirv.h"
+#include "vulkan_native.h"
 
 /** Fails when a need is not met; `what` is "capability" or "extension". */
 static ddisp_status check_need(const vulkan__device *device, const vulkan__spirv *module,
@@ -68,12 +67,6 @@ static ddisp_status check_declarations(const vulkan__device *device, const vulka
 ddisp_status vulkan__code_fits(void *device_handle, const ddisp_backend_code *code)
 {
     vulkan__device *device = device_handle;
-    for (uint32_t i = 0; i < code->code->entry_count; i++)
-        if (code->code->entries[i].native_count)
-            return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
-                                "kernel %s: entry '%s' takes native arguments; the Vulkan backend "
-                                "runs entries with the standard argument block",
-                                code->kernel_name, code->code->entries[i].name);
     vulkan__spirv module;
     ddisp_status status = vulkan__spirv_open(device->services, code->kernel_name, code->code->bytes,
                                              code->code->size_bytes, &module);
@@ -86,6 +79,9 @@ ddisp_status vulkan__code_fits(void *device_handle, const ddisp_backend_code *co
                          code->kernel_name, version, device->adapter->properties.deviceName, most);
     if (status == DDISP_STATUS_OK)
         status = check_declarations(device, &module);
+    for (uint32_t i = 0; i < code->code->entry_count && status == DDISP_STATUS_OK; i++)
+        if (code->code->entries[i].native_count)
+            status = vulkan__native_fits(device, code, &code->code->entries[i]);
     vulkan__spirv_close(&module);
     return status;
 }

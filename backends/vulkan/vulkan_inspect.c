@@ -3,8 +3,7 @@
  * group sizes and arguments are those declared, and which parameters it has switches for; and what
  * it needs of a device. Findings are reported by name; nothing is changed.
  */
-#include "vulkan_internal.h"
-#include "vulkan_spirv.h"
+#include "vulkan_native.h"
 
 #include <string.h>
 
@@ -98,7 +97,8 @@ static ddisp_status check_arguments(const vulkan__spirv *module, const ddisp_ent
     return DDISP_STATUS_OK;
 }
 
-static ddisp_status check_entry(const vulkan__spirv *module, const ddisp_entry *entry)
+static ddisp_status check_entry(const vulkan__spirv *module, const ddisp_backend_code *code,
+                                const ddisp_entry *entry)
 {
     vulkan__entry found;
     if (!vulkan__spirv_entry(module, entry->name, &found)) {
@@ -109,8 +109,9 @@ static ddisp_status check_entry(const vulkan__spirv *module, const ddisp_entry *
                             module->kernel_name, entry->name, names);
     }
     ddisp_status status = check_group(module, entry, &found);
-    if (status == DDISP_STATUS_OK && entry->native_count == 0)
-        status = check_arguments(module, entry, &found);
+    if (status == DDISP_STATUS_OK)
+        status = entry->native_count ? vulkan__native_check(module, code, entry, &found)
+                                     : check_arguments(module, entry, &found);
     return status;
 }
 
@@ -170,7 +171,7 @@ ddisp_status vulkan__inspect(const ddisp_backend_services *services, const ddisp
     ddisp_status status = vulkan__spirv_open(services, code->kernel_name, code->code->bytes,
                                              code->code->size_bytes, &module);
     for (uint32_t i = 0; status == DDISP_STATUS_OK && i < code->code->entry_count; i++)
-        status = check_entry(&module, &code->code->entries[i]);
+        status = check_entry(&module, code, &code->code->entries[i]);
     if (status == DDISP_STATUS_OK)
         status = find_switches(&module, code, &switches);
     if (status == DDISP_STATUS_OK) {

@@ -36,6 +36,10 @@
 typedef struct vulkan__device vulkan__device;
 typedef struct vulkan__stream vulkan__stream;
 typedef struct vulkan__element_pipeline vulkan__element_pipeline;
+typedef struct vulkan__sets vulkan__sets;
+typedef struct vulkan__natives vulkan__natives;
+typedef struct vulkan__graph vulkan__graph;
+typedef struct vulkan__timed vulkan__timed;
 
 /* ---- instance (vulkan_instance.c) */
 
@@ -157,6 +161,8 @@ struct vulkan__device {
     vulkan__sink sinks[2]; /* unbound; with memory behind it */
     atomic_uint next_queue;
     atomic_bool lost;
+    atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
+    vulkan__buffer dummy;       /* for descriptors that show nothing, made when first needed */
     pthread_mutex_t lock;   /* guards the fields below */
     vulkan__block **blocks; /* sorted by address */
     uint32_t block_count;
@@ -241,6 +247,9 @@ typedef struct vulkan__place {
 ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_range *range,
                                 const char *what, vulkan__place *out_place);
 
+/** The sink that a range lies in, by its handle; NULL: it lies in none. */
+vulkan__sink *vulkan__sink_of(vulkan__device *device, const ddisp_backend_range *range);
+
 /* ---- sink (vulkan_sink.c) */
 
 /** The form for code that does or does not compare and swap. */
@@ -293,6 +302,12 @@ ddisp_status vulkan__ring_take(vulkan__device *device, vulkan__stream *stream, v
                                uint64_t size_bytes, vulkan__piece *out_piece);
 void vulkan__ring_close(vulkan__device *device, vulkan__ring *ring);
 
+/* ---- descriptor sets (vulkan_descriptor.c) */
+
+/** Makes the pools of a list usable again; no work uses their sets. */
+void vulkan__sets_reset(vulkan__device *device, vulkan__sets *list);
+void vulkan__sets_close(vulkan__device *device, vulkan__sets **list);
+
 /* ---- streams (vulkan_stream.c, vulkan_batch.c, vulkan_barrier.c) */
 
 /** Commands of one submission. */
@@ -306,6 +321,7 @@ typedef struct vulkan__batch {
     bool ended;      /* and vkEndCommandBuffer: only the submission is missing */
     vulkan__stream *waits[VULKAN__BATCH_WAITS];
     uint64_t wait_tickets[VULKAN__BATCH_WAITS];
+    vulkan__sets *sets; /* pools of the descriptor sets that it uses */
     struct vulkan__batch *next;
 } vulkan__batch;
 
@@ -393,8 +409,10 @@ ddisp_status vulkan__copy(void *device, void *stream, const ddisp_backend_range 
 
 typedef struct vulkan__variant {
     VkPipeline pipeline;
-    VkPipelineLayout layout;
+    VkPipelineLayout layout; /* the device's, or its own where it has native arguments */
     VkShaderModule module;
+    vulkan__natives *natives; /* NULL: the standard argument block */
+    VkDescriptorSetLayout set_layouts[8];
 } vulkan__variant;
 
 /** Specialization constant of the switch of a parameter. */

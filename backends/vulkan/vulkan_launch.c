@@ -1,10 +1,54 @@
 /*
  * vulkan_launch.c - recording one dispatch: the argument block goes to memory that the device sees,
- * its address to the push constant, and a barrier before it where its accesses need one.
+ * its address to the push constant, and a barrier before it where its accesses need one. Entries
+ * with native arguments are given those instead.
  */
-#include "vulkan_internal.h"
+#include "vulkan_native.h"
 
-#include <string.h>
+static void bind(vulkan__device *device, vulkan__stream *stream, const vulkan__variant *variant)
+{
+    if (stream->bound == variant->pipeline)
+        return;
+    device->table.vkCmdBindPipeline(stream->open->commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                    variant->pipeline);
+    stream->bound = variant->pipeline;
+}
+
+static ddisp_status take_block(vulkan__device *device, vulkan__stream *stream,
+                               const ddisp_backend_launch *launch, vulkan__piece *out_block)
+{
+    ddisp_status status =
+        vulkan__ring_take(device, stream, &stream->arguments, launch->block_size_bytes, out_block);
+    if (status == DDISP_STATUS_OK)
+        memcpy(out_block->mapped, launch->block, launch->block_size_bytes);
+    return status;
+}
+
+static ddisp_status launch_native(vulkan__device *device, vulkan__stream *stream,
+                                  const ddisp_backend_launch *launch)
+{
+    const vulkan__variant *variant = launch->variant;
+    vulkan__native_values values;
+    VkDescriptorSet sets[VULKAN__MAX_SETS];
+    vulkan__piece block;
+    ddisp_status status = vulkan__alive(device);
+    if (status == DDISP_STATUS_OK)
+        status = vulkan__native_fill(device, launch, &values);
+    if (status == DDISP_STATUS_OK)
+        status = values.wants_block ? take_block(device, stream, launch, &block)
+                                    : vulkan__batch_begin(device, stream);
+    if (status == DDISP_STATUS_OK)
+        status = vulkan__sets_take(device, &stream->open->sets, variant, sets);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    if (values.wants_block)
+        vulkan__native_block(&values, &block, launch->block_size_bytes);
+    vulkan__native_write(device, variant, &values, sets);
+    vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
+    bind(device, stream, variant);
+    vulkan__native_record(device, stream->open->commands, variant, &values, sets, launch->grid);
+    return DDISP_STATUS_OK;
+}
 
 ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
                             const ddisp_backend_launch *launch)
@@ -12,27 +56,18 @@ ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
     vulkan__device *device = device_handle;
     vulkan__stream *stream = stream_handle;
     const vulkan__variant *variant = launch->variant;
-    if (!launch->block)
-        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
-                            "the Vulkan backend launches entries with the standard argument block; "
-                            "this one has %u native arguments",
-                            launch->native_count);
     vulkan__piece block;
-    ddisp_status status =
-        vulkan__ring_take(device, stream, &stream->arguments, launch->block_size_bytes, &block);
+    if (variant->natives)
+        return launch_native(device, stream, launch);
+    ddisp_status status = take_block(device, stream, launch, &block);
     if (status != DDISP_STATUS_OK)
         return status;
-    memcpy(block.mapped, launch->block, launch->block_size_bytes);
-
-    const struct VolkDeviceTable *vk = &device->table;
-    VkCommandBuffer commands = stream->open->commands;
     vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
-    if (stream->bound != variant->pipeline) {
-        vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, variant->pipeline);
-        stream->bound = variant->pipeline;
-    }
-    vk->vkCmdPushConstants(commands, variant->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                           (uint32_t)sizeof block.address, &block.address);
-    vk->vkCmdDispatch(commands, launch->grid[0], launch->grid[1], launch->grid[2]);
+    bind(device, stream, variant);
+    device->table.vkCmdPushConstants(stream->open->commands, variant->layout,
+                                     VK_SHADER_STAGE_COMPUTE_BIT, 0, (uint32_t)sizeof block.address,
+                                     &block.address);
+    device->table.vkCmdDispatch(stream->open->commands, launch->grid[0], launch->grid[1],
+                                launch->grid[2]);
     return DDISP_STATUS_OK;
 }

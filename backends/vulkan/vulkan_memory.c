@@ -116,6 +116,7 @@ static void reclaim(vulkan__device *device, vulkan__stream *stream)
         atomic_store(&device->lost, true);
     pthread_mutex_lock(&device->lock);
     vulkan__pool_reap(device);
+    vulkan__pool_trim(device); /* what is kept empty may be of the wrong sizes */
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -266,6 +267,11 @@ ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_rang
                                 const char *what, vulkan__place *out_place)
 {
     vulkan__block *block = NULL;
+    const vulkan__sink *sink = vulkan__sink_of(device, range);
+    if (sink) {
+        *out_place = (vulkan__place){sink->buffer, range->address - sink->address};
+        return DDISP_STATUS_OK;
+    }
     if (range->handle) {
         block = ((vulkan__segment *)range->handle)->block;
     } else {

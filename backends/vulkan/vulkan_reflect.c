@@ -152,8 +152,8 @@ vulkan__spec vulkan__spirv_spec(const vulkan__spirv *module, uint32_t spec_id)
     return found;
 }
 
-static bool member_decoration(const vulkan__spirv *module, uint32_t type, uint32_t member,
-                              SpvDecoration decoration, uint32_t *out_value)
+bool vulkan__spirv_member_decoration(const vulkan__spirv *module, uint32_t type, uint32_t member,
+                                     SpvDecoration decoration, uint32_t *out_value)
 {
     vulkan__instruction i = {0};
     while (vulkan__spirv_next(module, &i) && i.opcode != SpvOpFunction) {
@@ -178,12 +178,12 @@ static uint64_t struct_bytes(const vulkan__spirv *module, const vulkan__instruct
     for (uint32_t member = 0; member + 2 < type->length; member++) {
         uint32_t offset = 0, stride = 0;
         uint32_t member_type = vulkan__spirv_word(module, type->at + 2 + member);
-        (void)member_decoration(module, id, member, SpvDecorationOffset, &offset);
+        (void)vulkan__spirv_member_decoration(module, id, member, SpvDecorationOffset, &offset);
         uint64_t bytes = type_bytes(module, member_type, depth);
         vulkan__instruction definition;
         if (vulkan__spirv_definition(module, member_type, &definition) &&
             definition.opcode == SpvOpTypeMatrix &&
-            member_decoration(module, id, member, SpvDecorationMatrixStride, &stride))
+            vulkan__spirv_member_decoration(module, id, member, SpvDecorationMatrixStride, &stride))
             bytes = (uint64_t)stride * vulkan__spirv_word(module, definition.at + 3);
         if (offset + bytes > size)
             size = offset + bytes;

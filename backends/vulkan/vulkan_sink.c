@@ -370,9 +370,18 @@ ddisp_status vulkan__sink_acquire(void *device_handle, uint64_t size_bytes, uint
         return status;
     if (form == VULKAN__SINK_ALIASED)
         sink->physical_bytes = (sink->small ? SMALL : 0) + (sink->large ? LARGE : 0);
-    *out_range = (ddisp_backend_range){.address = sink->address, .size_bytes = sink->size_bytes};
+    *out_range = (ddisp_backend_range){
+        .handle = sink, .address = sink->address, .size_bytes = sink->size_bytes};
     *out_physical_bytes = device->sinks[0].physical_bytes + device->sinks[1].physical_bytes;
     return DDISP_STATUS_OK;
+}
+
+vulkan__sink *vulkan__sink_of(vulkan__device *device, const ddisp_backend_range *range)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (range->handle == &device->sinks[i])
+            return &device->sinks[i];
+    return NULL;
 }
 
 void vulkan__sink_trim(void *device_handle)

@@ -68,6 +68,9 @@ uint32_t vulkan__spirv_string(const vulkan__spirv *module, uint32_t begin, uint3
 /** Value of a decoration of an id. False when it has none. */
 bool vulkan__spirv_decoration(const vulkan__spirv *module, uint32_t id, SpvDecoration decoration,
                               uint32_t *out_value);
+/** The same for a member of a structure's type. */
+bool vulkan__spirv_member_decoration(const vulkan__spirv *module, uint32_t type, uint32_t member,
+                                     SpvDecoration decoration, uint32_t *out_value);
 /** Finds a compute entry point. In name, "{mask}" stands for any decimal number. */
 bool vulkan__spirv_entry(const vulkan__spirv *module, const char *name, vulkan__entry *out_entry);
 /** True when the entry can use the variable. Before SPIR-V 1.4 entries do not say: then true. */

@@ -104,6 +104,7 @@ static void release_batches(vulkan__device *device, vulkan__batch *batch)
 {
     while (batch) {
         vulkan__batch *next = batch->next;
+        vulkan__sets_close(device, &batch->sets);
         backend_release(device->services, batch);
         batch = next;
     }

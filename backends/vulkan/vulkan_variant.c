@@ -2,8 +2,7 @@
  * vulkan_variant.c - compiled variants: a pipeline with the switches of gradients, and the group
  * size where the code takes it from specialization constants, set as the variant asks.
  */
-#include "vulkan_internal.h"
-#include "vulkan_spirv.h"
+#include "vulkan_native.h"
 
 #include <string.h>
 
@@ -136,6 +135,20 @@ static ddisp_status create_pipeline(vulkan__device *device, const ddisp_backend_
     return vulkan__rejected(device, result, "vkCreateComputePipelines", variant->code->kernel_name);
 }
 
+/** Places of the native arguments, and layouts for them. */
+static ddisp_status take_natives(vulkan__device *device, const ddisp_backend_variant *variant,
+                                 vulkan__variant *built)
+{
+    built->layout = VK_NULL_HANDLE;
+    built->natives = backend_allocate(device->services, sizeof *built->natives);
+    if (!built->natives)
+        return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
+                            "kernel %s: no host memory for a variant", variant->code->kernel_name);
+    ddisp_status status =
+        vulkan__native_place_all(device->services, variant->code, variant->entry, built->natives);
+    return status == DDISP_STATUS_OK ? vulkan__layouts_create(device, built) : status;
+}
+
 ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_variant *variant,
                                    void **out_variant)
 {
@@ -154,7 +167,10 @@ ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_vari
         return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
                             "kernel %s: no host memory for a variant", variant->code->kernel_name);
     built->layout = device->block_layout;
-    status = create_module(device, variant->code, &built->module);
+    if (variant->entry->native_count)
+        status = take_natives(device, variant, built);
+    if (status == DDISP_STATUS_OK)
+        status = create_module(device, variant->code, &built->module);
     if (status == DDISP_STATUS_OK)
         status = create_pipeline(device, variant, &list, built);
     if (status != DDISP_STATUS_OK) {
@@ -175,5 +191,8 @@ void vulkan__variant_release(void *device_handle, void *variant_handle)
         device->table.vkDestroyPipeline(device->handle, variant->pipeline, NULL);
     if (variant->module)
         device->table.vkDestroyShaderModule(device->handle, variant->module, NULL);
+    if (variant->natives)
+        vulkan__layouts_destroy(device, variant);
+    backend_release(device->services, variant->natives);
     backend_release(device->services, variant);
 }

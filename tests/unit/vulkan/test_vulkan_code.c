@@ -253,16 +253,18 @@ static void missing_capabilities_are_named(void **state)
     free(words);
 }
 
-static void native_arguments_are_refused(void **state)
+static void a_buffer_that_is_not_there_is_refused(void **state)
 {
     fixture *f = fixture_of(state);
     static const ddisp_native_arg native[1] = {DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_DATA, 0, 0, 0)};
+    ddisp_backend_code_info info;
     code c;
     code_init(&c, MUL_FORWARD);
     c.entry.native = native;
     c.entry.native_count = 1;
-    assert_int_equal(f->table->code_fits(f->device, &c.backend_code), DDISP_STATUS_UNSUPPORTED);
-    assert_non_null(strstr(last_message, "native"));
+    assert_int_equal(inspect(f, &c, &info), DDISP_STATUS_CODE_INVALID);
+    assert_non_null(strstr(last_message, "binding 0"));
+    assert_non_null(strstr(last_message, "'a'"));
 }
 
 /** Runs backward over 4 elements with the switches; gradients begin at 10. */
@@ -378,7 +380,7 @@ int main(void)
         cmocka_unit_test(random_modules_do_no_harm),
         cmocka_unit_test(unaligned_code_is_taken),
         cmocka_unit_test(missing_capabilities_are_named),
-        cmocka_unit_test(native_arguments_are_refused),
+        cmocka_unit_test(a_buffer_that_is_not_there_is_refused),
         cmocka_unit_test(variants_leave_out_what_is_switched_off),
         cmocka_unit_test(group_size_constants_are_set_to_the_declared_size),
         cmocka_unit_test(a_group_beyond_the_limit_is_refused_with_both_numbers),
