@@ -53,7 +53,7 @@ atomic_replaced_by_store() {
 
 hash_compared_without_the_bytes() {
     replace lib/memory.c 'if (entry->key_size == key_size && (key_size == 0 || !memcmp(entry->key, key, key_size)))' \
-        'if (entry->key_size == key_size)'
+        'if (entry->key_size == key_size && (key_size == 0 || key != NULL))'
 }
 
 all="requires_grad_dropped_from_the_signature no_zero_fill frozen_treated_as_real outputs_gradients_not_taken
