@@ -101,16 +101,15 @@ static ddisp_status resolve_view(ddisp__launch *launch, uint32_t i, const ddisp_
 {
     ddisp__operand *operand = &launch->operands[i];
     ddisp_tensor_view view;
-    char what[160];
-    (void)snprintf(what, sizeof what, "launch %s: parameter '%s' (argument %u): view",
-                   launch->kernel->name, operand->param->name, i);
-    ddisp_status status = ddisp__struct_read(what, caller, sizeof view, sizeof view, &view);
+    ddisp_status status = ddisp__struct_read("view", caller, sizeof view, sizeof view, &view);
     if (!status)
-        status = ddisp__layout_make(what, view.dtype, view.rank, view.shape, view.strides,
+        status = ddisp__layout_make("view", view.dtype, view.rank, view.shape, view.strides,
                                     &operand->layout);
     if (status) {
         ddisp_error error = *ddisp__error();
-        return ddisp__fail_argument(status, (int32_t)i, "%s", error.message);
+        return ddisp__fail_argument(status, (int32_t)i,
+                                    "launch %s: parameter '%s' (argument %u): %s",
+                                    launch->kernel->name, operand->param->name, i, error.message);
     }
     if (view.flags & ~(DDISP_VIEW_REQUIRES_GRAD | DDISP_VIEW_READ_ONLY))
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT,
