@@ -26,9 +26,10 @@ void check_call(ddisp_status status, const char *call, const char *file, int lin
 
 /** Modes of DDISP_ADD_... */
 enum { AUTOMATIC, PLAIN, REDUCED, HOWS };
-/** Which codes a kernel is given: all, or those that any device takes (compare-and-swap instead of
- * native float atomics, PTX for the oldest target). */
-enum { NEWEST, OLDEST, BUILDS };
+/** Which codes a kernel is given: everything, from the most demanding on; without what only devices
+ * of one vendor take; or only what every device takes (compare-and-swap instead of native float
+ * atomics, PTX for the oldest target). */
+enum { NEWEST, COMMON, OLDEST, BUILDS };
 
 /** A kernel of kernels/, with its code for every backend. */
 typedef struct source {
@@ -36,11 +37,11 @@ typedef struct source {
     const ddisp_param *params;
     uint32_t param_count;
     ddisp_host_function forward, backward, masked[2]; /* masked: masks 5 and 6 */
-    const uint32_t *spirv[3];                         /* forward, backward, backward_cas */
-    uint64_t spirv_size[3];
-    bool is_mul;      /* its PTX is a file of its own */
-    bool own_dtype;   /* the gradient of parameter 0 has the dtype of its data */
-    bool has_forward; /* and nothing else */
+    const uint32_t *spirv[4]; /* forward, backward_partitioned, backward, backward_cas */
+    uint64_t spirv_size[4];
+    bool is_mul;    /* its PTX is a file of its own */
+    bool own_dtype; /* the gradient of parameter 0 has the dtype of its data */
+    bool replays;   /* its one entry adds, and is launched forward */
 } source;
 
 /* In kernel order: mul, rows, order, many, then one each for f32, f64, f16 and bf16. */

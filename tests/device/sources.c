@@ -7,10 +7,11 @@
 #if DEVICE_HAVE_SPIRV
 #include "spirv.h"
 #define SPIRV(name)                                                                                \
-    {spirv_##name##_forward, spirv_##name##_backward, spirv_##name##_backward_cas},                \
+    {spirv_##name##_forward, spirv_##name##_backward_partitioned, spirv_##name##_backward,         \
+     spirv_##name##_backward_cas},                                                                 \
     {                                                                                              \
-        sizeof spirv_##name##_forward, sizeof spirv_##name##_backward,                             \
-            sizeof spirv_##name##_backward_cas                                                     \
+        sizeof spirv_##name##_forward, sizeof spirv_##name##_backward_partitioned,                 \
+            sizeof spirv_##name##_backward, sizeof spirv_##name##_backward_cas                     \
     }
 #else
 #define SPIRV(name)                                                                                \
@@ -196,14 +197,17 @@ static void add_host(codes *c, const source *from)
     add_code(c, from, "host", "host-function", NULL, 0, c->entry_count - before);
 }
 
+/* Replay has one entry, which adds; it is launched in forward mode. */
 static void add_spirv(codes *c, const source *from, uint32_t build)
 {
-    for (uint32_t k = 0; k < 3; k++) {
-        bool native = from->has_forward ? k == 0 : k == 1;
-        if (!from->spirv[k] || (from->has_forward && k == 1) || (build == OLDEST && native))
-            continue;
-        add_entry(c, k == 0 || from->has_forward ? DDISP_MODE_FORWARD : DDISP_MODE_BACKWARD,
-                  "main");
+    if (!from->spirv[0])
+        return;
+    if (!from->replays) {
+        add_entry(c, DDISP_MODE_FORWARD, "main");
+        add_code(c, from, "vulkan", "spirv", from->spirv[0], from->spirv_size[0], 1);
+    }
+    for (uint32_t k = 1 + build; k < COUNT(from->spirv); k++) {
+        add_entry(c, from->replays ? DDISP_MODE_FORWARD : DDISP_MODE_BACKWARD, "main");
         add_code(c, from, "vulkan", "spirv", from->spirv[k], from->spirv_size[k], 1);
     }
 }
@@ -211,11 +215,11 @@ static void add_spirv(codes *c, const source *from, uint32_t build)
 #if DEVICE_HAVE_PTX
 static void add_ptx(codes *c, const source *from, const char *ptx, uint64_t size_bytes)
 {
-    const char *suffix = from->has_forward ? "" : "_forward";
+    const char *suffix = from->replays ? "" : "_forward";
     uint32_t count = 1;
     (void)snprintf(c->names[0], sizeof c->names[0], "%s%s", from->name, suffix);
     add_entry(c, DDISP_MODE_FORWARD, c->names[0]);
-    if (!from->has_forward) {
+    if (!from->replays) {
         (void)snprintf(c->names[1], sizeof c->names[1], "%s_backward", from->name);
         add_entry(c, DDISP_MODE_BACKWARD, c->names[1]);
         count = 2;
@@ -230,7 +234,7 @@ ddisp_kernel *make_kernel(fixture *f, const source *from)
     add_host(&c, from);
     add_spirv(&c, from, f->build);
 #if DEVICE_HAVE_PTX
-    if (f->build == NEWEST)
+    if (f->build != OLDEST)
         add_ptx(&c, from, from->is_mul ? mul_90_ptx : kernels_90_ptx,
                 from->is_mul ? sizeof mul_90_ptx - 1 : sizeof kernels_90_ptx - 1);
     add_ptx(&c, from, from->is_mul ? mul_75_ptx : kernels_75_ptx,

@@ -67,8 +67,10 @@ static double some_value(uint64_t *state, int type, int exponent)
     int e = (int)(r % 56) - 28 - exponent;
     if (r % 64 == 1)
         return 0;
+    if (r % 64 == 3) /* an integer */
+        return ldexp((double)(r >> 8 & 0xff), -exponent) * (r >> 7 & 1 ? 1 : -1);
     if (r % 64 == 2) /* exactly between two integers */
-        return ldexp((double)(r >> 8 & 0xff) + 0.5, -exponent) * (r & 1 ? 1 : -1);
+        return ldexp((double)(r >> 8 & 0xff) + 0.5, -exponent) * (r >> 7 & 1 ? 1 : -1);
     return ldexp(mantissa, e) * (r >> 7 & 1 ? -1 : 1);
 }
 

@@ -1,5 +1,6 @@
 """Compiles the shaders of this folder: spirv.py GLSLANG INCLUDE HEADER. Writes one header with an array for each
-module, spirv_<kernel>_<mode>, where mode is forward, backward, or backward_cas (compare-and-swap)."""
+module, spirv_<kernel>_<mode>, where mode is forward, backward, backward_cas (compare-and-swap) or
+backward_partitioned (sums lanes by an extension of NVIDIA's)."""
 import concurrent.futures
 import pathlib
 import subprocess
@@ -11,7 +12,8 @@ here = pathlib.Path(__file__).resolve().parent
 typed = ["f32", "f64", "f16", "bf16"]
 kernels = [(name, name, []) for name in ("mul", "rows", "order", "many")]
 kernels += [(f"{name}_{kind}", name, [f"-DTYPE={kind}"]) for name in ("gather", "replay") for kind in typed]
-modes = {"forward": ["-DFORWARD"], "backward": [], "backward_cas": ["-DDDISP_CAS"]}
+modes = {"forward": ["-DFORWARD"], "backward": [], "backward_cas": ["-DDDISP_CAS"],
+         "backward_partitioned": ["-DDDISP_PARTITIONED"]}
 modules = [(f"spirv_{array}_{mode}", source, options + defines) for array, source, options in kernels
            for mode, defines in modes.items()]
 
