@@ -13,8 +13,6 @@ struct mul_block {
 };
 static_assert(sizeof(mul_block) == 992, "the standard argument block of three tensors");
 
-static const int WIDTH = 2;
-
 // 1, or 0 in variants where parameter i has no gradient. Must be one whole line of PTX.
 #define SWITCH(name, i)                                                                            \
     unsigned name;                                                                                 \
@@ -98,25 +96,12 @@ extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
     const bool dense_b = !add_b || (dense(block.b, block.b.add_stride, items) &&
                                     dense(block.a, block.a.stride, items));
     if (dense_a && dense_b && dense(block.y, block.y.read_stride, items)) {
-        // Two items at a time, all loads before the first add, so that enough of them are in flight;
-        // more would take registers that eight groups on a multiprocessor do not have.
-        for (uint64_t i = first; i < items; i += WIDTH * step) {
-            float g[WIDTH], va[WIDTH], vb[WIDTH];
-#pragma unroll
-            for (int k = 0; k < WIDTH; k++) {
-                const uint64_t j = i + k * step;
-                g[k] = j < items ? __ldg(gy + j) : 0.0f;
-                va[k] = add_b && j < items ? __ldg(a + j) : 0.0f;
-                vb[k] = add_a && j < items ? __ldg(b + j) : 0.0f;
-            }
-#pragma unroll
-            for (int k = 0; k < WIDTH; k++) {
-                const uint64_t j = i + k * step;
-                if (add_a && j < items)
-                    atomicAdd(ga + j, g[k] * vb[k]);
-                if (add_b && j < items)
-                    atomicAdd(gb + j, g[k] * va[k]);
-            }
+        for (uint64_t i = first; i < items; i += step) {
+            const float g = __ldg(gy + i);
+            if (add_a)
+                atomicAdd(ga + i, g * __ldg(b + i));
+            if (add_b)
+                atomicAdd(gb + i, g * __ldg(a + i));
         }
         return;
     }
