@@ -46,6 +46,8 @@ static const ddisp_backend_table table = {
     .fill_elements = vulkan__fill_elements,
     .accumulate = vulkan__accumulate,
     .scatter_add = vulkan__scatter_add,
+    .artifact_key = vulkan__artifact_key,
+    .artifact_make = vulkan__artifact_make,
     .memory_trim = vulkan__memory_trim,
 };
 

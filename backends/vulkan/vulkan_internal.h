@@ -163,8 +163,8 @@ struct vulkan__device {
     atomic_bool lost;
     atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
     vulkan__buffer dummy;       /* for descriptors that show nothing, made when first needed */
-    pthread_mutex_t lock;   /* guards the fields below */
-    vulkan__block **blocks; /* sorted by address */
+    pthread_mutex_t lock;       /* guards the fields below */
+    vulkan__block **blocks;     /* sorted by address */
     uint32_t block_count;
     uint32_t block_capacity;
     vulkan__stream *streams;   /* all, destroyed ones too until their work is done */
@@ -405,7 +405,8 @@ ddisp_status vulkan__fill(void *device, void *stream, const ddisp_backend_range 
 ddisp_status vulkan__copy(void *device, void *stream, const ddisp_backend_range *destination,
                           const ddisp_backend_range *source);
 
-/* ---- code (vulkan_inspect.c, vulkan_fit.c, vulkan_variant.c, vulkan_launch.c) */
+/* ---- code (vulkan_inspect.c, vulkan_fit.c, vulkan_variant.c, vulkan_artifact.c,
+ * vulkan_launch.c) */
 
 typedef struct vulkan__variant {
     VkPipeline pipeline;
@@ -423,6 +424,18 @@ ddisp_status vulkan__code_fits(void *device, const ddisp_backend_code *code);
 ddisp_status vulkan__variant_build(void *device, const ddisp_backend_variant *variant,
                                    void **out_variant);
 void vulkan__variant_release(void *device, void *variant);
+/** Compiles with a pipeline cache, which may be VK_NULL_HANDLE. */
+ddisp_status vulkan__variant_compile(vulkan__device *device, const ddisp_backend_variant *variant,
+                                     VkPipelineCache cache, vulkan__variant **out_variant);
+/** A pipeline cache of a variant's artifact; CODE_REJECTED when it is another driver's. */
+ddisp_status vulkan__artifact_open(vulkan__device *device, const ddisp_backend_variant *variant,
+                                   VkPipelineCache *out_cache);
+ddisp_status vulkan__artifact_key(const ddisp_backend_services *services, void *device,
+                                  const char *architecture, const ddisp_backend_variant *variant,
+                                  uint8_t *buffer, uint32_t capacity, uint32_t *out_size_bytes);
+ddisp_status vulkan__artifact_make(const ddisp_backend_services *services, void *device,
+                                   const char *architecture, const ddisp_backend_variant *variant,
+                                   void **out_bytes, uint64_t *out_size_bytes);
 ddisp_status vulkan__launch(void *device, void *stream, const ddisp_backend_launch *launch);
 
 #endif

@@ -106,7 +106,8 @@ static ddisp_status create_module(vulkan__device *device, const ddisp_backend_co
 }
 
 static ddisp_status create_pipeline(vulkan__device *device, const ddisp_backend_variant *variant,
-                                    const constants *list, vulkan__variant *built)
+                                    const constants *list, VkPipelineCache cache,
+                                    vulkan__variant *built)
 {
     const VkSpecializationInfo specialization = {
         .mapEntryCount = list->count,
@@ -127,8 +128,8 @@ static ddisp_status create_pipeline(vulkan__device *device, const ddisp_backend_
         .layout = built->layout,
         .basePipelineIndex = -1,
     };
-    VkResult result = device->table.vkCreateComputePipelines(device->handle, VK_NULL_HANDLE, 1,
-                                                             &info, NULL, &built->pipeline);
+    VkResult result = device->table.vkCreateComputePipelines(device->handle, cache, 1, &info, NULL,
+                                                             &built->pipeline);
     if (result == VK_SUCCESS)
         return DDISP_STATUS_OK;
     built->pipeline = VK_NULL_HANDLE;
@@ -149,10 +150,9 @@ static ddisp_status take_natives(vulkan__device *device, const ddisp_backend_var
     return status == DDISP_STATUS_OK ? vulkan__layouts_create(device, built) : status;
 }
 
-ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_variant *variant,
-                                   void **out_variant)
+ddisp_status vulkan__variant_compile(vulkan__device *device, const ddisp_backend_variant *variant,
+                                     VkPipelineCache cache, vulkan__variant **out_variant)
 {
-    vulkan__device *device = device_handle;
     *out_variant = NULL;
     constants list = {.count = 0};
     ddisp_status status = vulkan__alive(device);
@@ -172,7 +172,7 @@ ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_vari
     if (status == DDISP_STATUS_OK)
         status = create_module(device, variant->code, &built->module);
     if (status == DDISP_STATUS_OK)
-        status = create_pipeline(device, variant, &list, built);
+        status = create_pipeline(device, variant, &list, cache, built);
     if (status != DDISP_STATUS_OK) {
         vulkan__variant_release(device, built);
         return status;
@@ -181,6 +181,24 @@ ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_vari
     built->module = VK_NULL_HANDLE;
     *out_variant = built;
     return DDISP_STATUS_OK;
+}
+
+ddisp_status vulkan__variant_build(void *device_handle, const ddisp_backend_variant *variant,
+                                   void **out_variant)
+{
+    vulkan__device *device = device_handle;
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    vulkan__variant *built = NULL;
+    *out_variant = NULL;
+    ddisp_status status = vulkan__alive(device);
+    if (status == DDISP_STATUS_OK && variant->artifact)
+        status = vulkan__artifact_open(device, variant, &cache);
+    if (status == DDISP_STATUS_OK)
+        status = vulkan__variant_compile(device, variant, cache, &built);
+    if (cache)
+        device->table.vkDestroyPipelineCache(device->handle, cache, NULL);
+    *out_variant = built;
+    return status;
 }
 
 void vulkan__variant_release(void *device_handle, void *variant_handle)
