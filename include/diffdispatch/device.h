@@ -135,8 +135,8 @@ typedef struct ddisp_device_info {
     uint32_t driver_id; /**< which driver serves it (VkDriverId), 0 where there is but one; part of
                            signatures */
     uint32_t reserved;  /**< zero */
-    uint32_t dlpack_device_type; /**< kind of its addresses in DLPack (DLDeviceType: 1 host memory, 2
-                                    CUDA), 0 when they have no meaning to others */
+    uint32_t dlpack_device_type; /**< kind of its addresses in DLPack (DLDeviceType: 1 host memory,
+                                    2 CUDA), 0 when they have no meaning to others */
     int32_t dlpack_device_id;    /**< number of the device in DLPack, with a type above 0 */
 } ddisp_device_info;
 
