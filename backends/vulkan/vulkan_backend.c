@@ -48,6 +48,13 @@ static const ddisp_backend_table table = {
     .scatter_add = vulkan__scatter_add,
     .artifact_key = vulkan__artifact_key,
     .artifact_make = vulkan__artifact_make,
+    .stream_mark_timed = vulkan__stream_mark_timed,
+    .stream_elapsed = vulkan__stream_elapsed,
+    .capture_begin = vulkan__capture_begin,
+    .capture_end = vulkan__capture_end,
+    .graph_launch = vulkan__graph_launch,
+    .graph_update = vulkan__graph_update,
+    .graph_release = vulkan__graph_release,
     .memory_trim = vulkan__memory_trim,
 };
 

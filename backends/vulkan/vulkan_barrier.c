@@ -52,7 +52,7 @@ static void note(vulkan__tracker *tracker, const ddisp_backend_access *access)
         list[(*count)++] = one;
 }
 
-void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
+void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags stages =
         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
@@ -62,8 +62,12 @@ void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
         .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                          VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
     };
-    device->table.vkCmdPipelineBarrier(stream->open->commands, stages, stages, 0, 1, &barrier, 0,
-                                       NULL, 0, NULL);
+    device->table.vkCmdPipelineBarrier(commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
+{
+    vulkan__full_barrier(device, stream->open->commands);
     stream->tracker.read_count = 0;
     stream->tracker.write_count = 0;
     stream->tracker.unknown = false;

@@ -92,6 +92,8 @@ ddisp_status vulkan__batch_open(vulkan__device *device, vulkan__stream *stream)
 
 ddisp_status vulkan__batch_begin(vulkan__device *device, vulkan__stream *stream)
 {
+    if (stream->capture)
+        return vulkan__graph_begin(device, stream);
     ddisp_status status = DDISP_STATUS_OK;
     if (stream->open &&
         (stream->open->ended || stream->open->command_count >= VULKAN__BATCH_COMMANDS))
@@ -150,6 +152,8 @@ static ddisp_status end(vulkan__device *device, vulkan__stream *stream, vulkan__
 ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream)
 {
     ddisp_status status = check_stream(device, stream);
+    if (stream->capture) /* what was queued before was submitted then */
+        return status;
     vulkan__batch *batch = stream->open;
     if (status == DDISP_STATUS_OK && batch && batch->recording && !batch->ended)
         status = end(device, stream, batch);

@@ -354,6 +354,8 @@ struct vulkan__stream {
     VkPipeline bound; /* in the open batch */
     vulkan__tracker tracker;
     vulkan__ring arguments, upload, download;
+    vulkan__graph *capture; /* that commands are recorded into, NULL: they are run */
+    vulkan__timed *timed;   /* NULL until the first mark with time */
     /* guarded by device->lock */
     vulkan__segment *pending; /* freed here, oldest first */
     vulkan__segment *pending_last;
@@ -372,6 +374,11 @@ ddisp_status vulkan__stream_wait(void *device, void *stream, void *other_stream,
 ddisp_status vulkan__stream_query(void *device, void *stream, uint64_t ticket);
 ddisp_status vulkan__stream_synchronize(void *device, void *stream, uint64_t ticket,
                                         uint64_t timeout_ns);
+
+ddisp_status vulkan__stream_mark_timed(void *device, void *stream, uint64_t *out_ticket);
+ddisp_status vulkan__stream_elapsed(void *device, void *begin_stream, uint64_t begin_ticket,
+                                    void *end_stream, uint64_t end_ticket, uint64_t *out_ns);
+void vulkan__timed_release(vulkan__device *device, vulkan__stream *stream);
 
 /** Ticket that the work queued so far will have. */
 uint64_t vulkan__stream_next_ticket(const vulkan__stream *stream);
@@ -393,6 +400,28 @@ void vulkan__batch_order(vulkan__device *device, vulkan__stream *stream,
                          const ddisp_backend_access *accesses, uint32_t access_count);
 /** Orders everything before it before everything behind it. The batch is recording. */
 void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream);
+
+/** The same, for any command buffer. */
+void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands);
+
+/* ---- graphs (vulkan_graph.c) */
+
+ddisp_status vulkan__capture_begin(void *device, void *stream);
+ddisp_status vulkan__capture_end(void *device, void *stream, void **out_graph);
+ddisp_status vulkan__graph_launch(void *device, void *stream, void *graph);
+ddisp_status vulkan__graph_update(void *device, void *graph, uint32_t index,
+                                  const ddisp_backend_launch *launch);
+void vulkan__graph_release(void *device, void *graph);
+/** The four below are for streams that capture. Memory that lives as long as the graph. */
+vulkan__ring *vulkan__graph_ring(vulkan__graph *graph, vulkan__purpose purpose);
+/** Opens the graph's commands. */
+ddisp_status vulkan__graph_begin(vulkan__device *device, vulkan__stream *stream);
+/** The same, in a command buffer of their own. */
+ddisp_status vulkan__graph_split(vulkan__device *device, vulkan__stream *stream);
+/** Keeps what a launch that was recorded needs to be given other arguments. */
+ddisp_status vulkan__graph_note(vulkan__device *device, vulkan__stream *stream,
+                                const ddisp_backend_launch *launch, const vulkan__piece *block,
+                                const VkDescriptorSet *sets);
 
 /* ---- copies (vulkan_copy.c) */
 

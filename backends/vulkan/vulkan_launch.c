@@ -14,6 +14,17 @@ static void bind(vulkan__device *device, vulkan__stream *stream, const vulkan__v
     stream->bound = variant->pipeline;
 }
 
+/** The barrier before the dispatch. A graph's launches may be given other memory, so they wait for
+ * everything. */
+static void order(vulkan__device *device, vulkan__stream *stream,
+                  const ddisp_backend_launch *launch)
+{
+    if (stream->capture)
+        vulkan__batch_barrier(device, stream);
+    else
+        vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
+}
+
 static ddisp_status take_block(vulkan__device *device, vulkan__stream *stream,
                                const ddisp_backend_launch *launch, vulkan__piece *out_block)
 {
@@ -34,6 +45,8 @@ static ddisp_status launch_native(vulkan__device *device, vulkan__stream *stream
     ddisp_status status = vulkan__alive(device);
     if (status == DDISP_STATUS_OK)
         status = vulkan__native_fill(device, launch, &values);
+    if (status == DDISP_STATUS_OK && stream->capture)
+        status = vulkan__graph_split(device, stream);
     if (status == DDISP_STATUS_OK)
         status = values.wants_block ? take_block(device, stream, launch, &block)
                                     : vulkan__batch_begin(device, stream);
@@ -44,10 +57,12 @@ static ddisp_status launch_native(vulkan__device *device, vulkan__stream *stream
     if (values.wants_block)
         vulkan__native_block(&values, &block, launch->block_size_bytes);
     vulkan__native_write(device, variant, &values, sets);
-    vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
+    order(device, stream, launch);
     bind(device, stream, variant);
     vulkan__native_record(device, stream->open->commands, variant, &values, sets, launch->grid);
-    return DDISP_STATUS_OK;
+    return stream->capture ? vulkan__graph_note(device, stream, launch,
+                                                values.wants_block ? &block : NULL, sets)
+                           : DDISP_STATUS_OK;
 }
 
 ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
@@ -62,12 +77,13 @@ ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
     ddisp_status status = take_block(device, stream, launch, &block);
     if (status != DDISP_STATUS_OK)
         return status;
-    vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
+    order(device, stream, launch);
     bind(device, stream, variant);
     device->table.vkCmdPushConstants(stream->open->commands, variant->layout,
                                      VK_SHADER_STAGE_COMPUTE_BIT, 0, (uint32_t)sizeof block.address,
                                      &block.address);
     device->table.vkCmdDispatch(stream->open->commands, launch->grid[0], launch->grid[1],
                                 launch->grid[2]);
-    return DDISP_STATUS_OK;
+    return stream->capture ? vulkan__graph_note(device, stream, launch, &block, NULL)
+                           : DDISP_STATUS_OK;
 }

@@ -70,6 +70,8 @@ static ddisp_status find_room(vulkan__device *device, vulkan__stream *stream, vu
     vulkan__chunk *chunk = ring->chunks;
     if (chunk && chunk->buffer.size_bytes - chunk->used >= size_bytes)
         return DDISP_STATUS_OK;
+    if (stream->capture) /* a graph's pieces are never used again */
+        return add_chunk(device, ring, size_bytes);
     chunk = oldest(ring, size_bytes);
     bool passed = chunk && vulkan__stream_passed(device, stream, chunk->ticket);
     if (!chunk || (!passed && ring->size_bytes + size_bytes <= ring_bytes(ring->purpose)))
@@ -89,6 +91,8 @@ static ddisp_status find_room(vulkan__device *device, vulkan__stream *stream, vu
 ddisp_status vulkan__ring_take(vulkan__device *device, vulkan__stream *stream, vulkan__ring *ring,
                                uint64_t size_bytes, vulkan__piece *out_piece)
 {
+    if (stream->capture)
+        ring = vulkan__graph_ring(stream->capture, ring->purpose);
     ddisp_status status = vulkan__alive(device);
     uint64_t rounded = (size_bytes + VULKAN__GRANULE - 1) / VULKAN__GRANULE * VULKAN__GRANULE;
     if (status == DDISP_STATUS_OK)

@@ -116,6 +116,7 @@ void vulkan__stream_dispose(vulkan__device *device, vulkan__stream *stream)
     vulkan__ring_close(device, &stream->arguments);
     vulkan__ring_close(device, &stream->upload);
     vulkan__ring_close(device, &stream->download);
+    vulkan__timed_release(device, stream);
     if (stream->pool) /* frees the command buffers */
         device->table.vkDestroyCommandPool(device->handle, stream->pool, NULL);
     if (stream->timeline)
@@ -130,6 +131,8 @@ void vulkan__stream_destroy(void *device_handle, void *stream_handle)
 {
     vulkan__device *device = device_handle;
     vulkan__stream *stream = stream_handle;
+    if (stream->capture)
+        (void)vulkan__capture_end(device, stream, NULL);
     ddisp_status status = vulkan__batch_submit(device, stream);
     if (status != DDISP_STATUS_OK && status != DDISP_STATUS_DEVICE_LOST)
         backend_log(device->services, DDISP_LOG_LEVEL_WARNING,
@@ -158,7 +161,7 @@ ddisp_status vulkan__stream_mark(void *device, void *stream_handle, uint64_t *ou
 
 uint64_t vulkan__stream_next_ticket(const vulkan__stream *stream)
 {
-    return atomic_load(&stream->submitted) + (stream->open ? 1 : 0);
+    return atomic_load(&stream->submitted) + (stream->open && !stream->capture ? 1 : 0);
 }
 
 static void note_completed(vulkan__stream *stream, uint64_t ticket)

@@ -242,6 +242,59 @@ static void an_address_is_guarded_only_where_it_is_tested(void **state)
     ddisp_kernel_release(kernel);
 }
 
+/* ---- replay */
+
+/** Native arguments lie in the recorded commands; other ones take their place. */
+static void replays(const native_fixture *f, const native_code *code)
+{
+    static const float five = 5;
+    ddisp_kernel *kernel = NULL;
+    ddisp_stream *stream = NULL;
+    ddisp_graph *graph = NULL;
+    float other[N], scaled[N];
+    NATIVE_OK(native_kernel(f, code, &kernel));
+    NATIVE_OK(ddisp_stream_create(f->device, 0, &stream));
+    mul m = mul_make(f, 0, 0);
+    const ddisp_arg args[4] = {DDISP_ARG(m.a), DDISP_ARG(m.b), DDISP_ARG(m.y),
+                               DDISP_ARG_SCALAR(&k)};
+    NATIVE_OK(ddisp_device_synchronize(f->device, DDISP_TIMEOUT_INFINITE));
+    NATIVE_OK(ddisp_stream_begin_capture(stream));
+    for (int i = 0; i < 2; i++)
+        NATIVE_OK(ddisp_launch(kernel, DDISP_MODE_FORWARD, args, 4, NULL, stream));
+    NATIVE_OK(ddisp_stream_end_capture(stream, &graph));
+    for (int i = 0; i < 3; i++)
+        NATIVE_OK(ddisp_graph_launch(graph, stream));
+    NATIVE_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    native_values(m.y, m.product, N);
+
+    for (int i = 0; i < N; i++) {
+        other[i] = (float)(2 * i);
+        scaled[i] = 5 * other[i] * (float)(i + 1);
+    }
+    ddisp_tensor *u = native_vector(f, N, 0, other);
+    const ddisp_arg tensor = DDISP_ARG(u), scalar = DDISP_ARG_SCALAR(&five);
+    NATIVE_OK(ddisp_graph_update(graph, 1, 0, &tensor));
+    NATIVE_OK(ddisp_graph_update(graph, 1, 3, &scalar));
+    ddisp_tensor_release(u);
+    NATIVE_OK(ddisp_graph_launch(graph, stream));
+    NATIVE_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    native_values(m.y, scaled, N);
+    ddisp_graph_release(graph);
+    ddisp_stream_release(stream);
+    mul_free(&m);
+    ddisp_kernel_release(kernel);
+}
+
+static void storage_buffers_are_replayed(void **state)
+{
+    replays(native_of(state), &buffers);
+}
+
+static void addresses_are_replayed(void **state)
+{
+    replays(native_of(state), &addresses);
+}
+
 /* ---- lists that do not fit */
 
 /** A forward list with one argument changed, or left out (change NULL). */
@@ -340,6 +393,8 @@ int main(void)
         cmocka_unit_test(every_policy_serves_a_frozen_buffer),
         cmocka_unit_test(a_loop_that_swaps_gets_no_null_descriptor),
         cmocka_unit_test(an_address_is_guarded_only_where_it_is_tested),
+        cmocka_unit_test(storage_buffers_are_replayed),
+        cmocka_unit_test(addresses_are_replayed),
         cmocka_unit_test(storage_buffers_must_agree),
         cmocka_unit_test(push_constants_must_agree),
         cmocka_unit_test(other_things_must_agree),

@@ -1,0 +1,354 @@
+/*
+ * test_graphs.c - work recorded from a stream and replayed: a replay does what the calls would have
+ * done, what needs results is refused while work is recorded, gradients must be left as they were
+ * found, and arguments can be changed between replays.
+ */
+#include "cts.h"
+
+/* A stream that records. NULL: the device cannot, and the test is skipped. */
+static ddisp_stream *capturing(cts *t)
+{
+    ddisp_stream *stream = cts_stream(t);
+    ddisp_status status = ddisp_stream_begin_capture(stream);
+    if (status == DDISP_STATUS_UNSUPPORTED) {
+        cts_skip(t, "%s cannot record work", t->info.spec);
+        return NULL;
+    }
+    CTS_OK(status);
+    return stream;
+}
+
+static ddisp_graph *captured(ddisp_stream *stream)
+{
+    ddisp_graph *graph = NULL;
+    CTS_OK(ddisp_stream_end_capture(stream, &graph));
+    assert_non_null(graph);
+    return graph;
+}
+
+static ddisp_status launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
+                           uint32_t count, uint64_t flags, ddisp_stream *stream)
+{
+    ddisp_launch_options options = cts_options(0, flags, NULL);
+    return ddisp_launch(kernel, mode, args, count, &options, stream);
+}
+
+/* ---- a step of training */
+
+typedef struct model {
+    ddisp_kernel *kernel;
+    ddisp_tensor *w, *y, *gradient, *sum;
+} model;
+
+/* y = w * w with a gradient for w that is there, ones for y, and a sum of all y. */
+static model make_model(cts *t, ddisp_kernel *kernel)
+{
+    model m = {.kernel = kernel,
+               .w = CTS_VECTOR(t, CTS_GRAD, 1, 2, -4),
+               .y = CTS_VECTOR(t, CTS_GRAD, 0, 0, 0),
+               .sum = CTS_VECTOR(t, 0, 0, 0, 0)};
+    CTS_OK(ddisp_tensor_grad(m.w, &m.gradient));
+    (void)cts_own(t, m.gradient);
+    CTS_OK(ddisp_tensor_set_grad(m.y, CTS_VECTOR(t, 0, 1, 1, 1)));
+    return m;
+}
+
+/* Forward, backward, w -= gradient / 8, which leaves 3/4 of w. */
+static void step(const model *m, ddisp_stream *stream)
+{
+    const ddisp_arg args[2] = {DDISP_ARG(m->w), DDISP_ARG(m->y)};
+    CTS_OK(launch(m->kernel, DDISP_MODE_FORWARD, args, 2, 0, stream));
+    CTS_OK(ddisp_tensor_accumulate(m->sum, m->y, 1, NULL, stream));
+    CTS_OK(launch(m->kernel, DDISP_MODE_BACKWARD, args, 2,
+                  DDISP_LAUNCH_OVERWRITE | DDISP_LAUNCH_KEEP_UPSTREAM, stream));
+    CTS_OK(ddisp_tensor_accumulate(m->w, m->gradient, -0.125, NULL, stream));
+}
+
+static void same_values(ddisp_tensor *a, ddisp_tensor *b, const char *what)
+{
+    double left[3], right[3];
+    cts_read(a, left, 3);
+    cts_read(b, right, 3);
+    for (int i = 0; i < 3; i++)
+        CTS_CHECK(left[i] == right[i], "%s: element %d is %g replayed and %g directly", what, i,
+                  left[i], right[i]);
+}
+
+static void ten_replays_are_ten_steps(cts *t)
+{
+    ddisp_stream *other = cts_stream(t);
+    if (!cts_accumulates(t))
+        CTS_SKIP(t, "%s does not add tensors", t->info.spec);
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    model replayed = make_model(t, kernel), direct = make_model(t, kernel);
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    step(&replayed, stream);
+    ddisp_graph *graph = captured(stream);
+    assert_int_equal(ddisp_graph_launch_count(graph), 2);
+    CTS_VALUES(replayed.w, 1, 2, -4); /* nothing has run */
+    for (int i = 0; i < 10; i++) {
+        CTS_OK(ddisp_graph_launch(graph, i < 6 ? stream : other));
+        step(&direct, stream);
+    }
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_OK(ddisp_stream_synchronize(other, DDISP_TIMEOUT_INFINITE));
+    same_values(replayed.w, direct.w, "w");
+    same_values(replayed.y, direct.y, "y");
+    same_values(replayed.gradient, direct.gradient, "the gradient");
+    same_values(replayed.sum, direct.sum, "the sum");
+    const double w = 59049.0 / 1048576.0; /* (3/4)^10 */
+    CTS_VALUES(replayed.w, w, 2 * w, -4 * w);
+    ddisp_graph_release(graph);
+}
+
+/* Work before a replay on its stream is seen by it, and its results by work behind it. */
+static void a_replay_is_ordered_with_the_work_around_it(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2, 3), *y = cts_vector(t, 3, 0, NULL);
+    ddisp_tensor *z = cts_vector(t, 3, 0, NULL), *u = cts_vector(t, 3, 0, NULL);
+    const ddisp_arg first[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    const ddisp_arg second[2] = {DDISP_ARG(y), DDISP_ARG(z)};
+    const ddisp_arg third[2] = {DDISP_ARG(z), DDISP_ARG(u)};
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, second, 2, 0, stream));
+    ddisp_graph *graph = captured(stream);
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, first, 2, 0, stream));
+    CTS_OK(ddisp_graph_launch(graph, stream));
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, third, 2, 0, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_VALUES(u, 1, 256, 6561);
+    ddisp_graph_release(graph);
+}
+
+/* A graph keeps what it uses: everything else is gone when it runs. */
+static void a_graph_keeps_what_it_uses(cts *t)
+{
+    const int64_t three = 3;
+    const float values[3] = {1, 2, 3};
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = NULL, *z = cts_vector(t, 3, 0, NULL), *y = NULL;
+    CTS_OK(ddisp_tensor_create(t->device, DDISP_DTYPE_F32, 1, &three, 0, &x));
+    CTS_OK(ddisp_tensor_create(t->device, DDISP_DTYPE_F32, 1, &three, 0, &y));
+    CTS_OK(ddisp_tensor_write(x, values, sizeof values, NULL));
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    const ddisp_arg first[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    const ddisp_arg second[2] = {DDISP_ARG(y), DDISP_ARG(z)};
+    ddisp_stream *stream = capturing(t);
+    if (stream) {
+        CTS_OK(launch(kernel, DDISP_MODE_FORWARD, first, 2, 0, stream));
+        CTS_OK(launch(kernel, DDISP_MODE_FORWARD, second, 2, 0, stream));
+    }
+    ddisp_tensor_release(x);
+    ddisp_tensor_release(y);
+    if (!stream)
+        return;
+    ddisp_graph *graph = captured(stream);
+    ddisp_tensor *more = CTS_VECTOR(t, 0, 9, 9, 9); /* where x may have been */
+    CTS_OK(ddisp_graph_launch(graph, NULL));
+    CTS_VALUES(z, 1, 16, 81);
+    CTS_VALUES(more, 9, 9, 9);
+    ddisp_graph_release(graph);
+}
+
+/* ---- what is refused while work is recorded */
+
+static void results_are_refused_while_work_is_recorded(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2, 3), *y = CTS_VECTOR(t, 0, 7, 7, 7);
+    const ddisp_arg args[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    float values[3] = {0};
+    ddisp_event *event = NULL;
+    CTS_OK(ddisp_event_create(t->device, 0, &event));
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (stream) {
+        CTS_OK(launch(kernel, DDISP_MODE_FORWARD, args, 2, 0, stream));
+        CTS_FAILS(ddisp_tensor_read(y, values, sizeof values, stream), DDISP_STATUS_UNSUPPORTED,
+                  "captures");
+        CTS_FAILS(ddisp_tensor_write(x, values, sizeof values, stream), DDISP_STATUS_UNSUPPORTED,
+                  "captures");
+        CTS_FAILS(ddisp_stream_synchronize(stream, 0), DDISP_STATUS_UNSUPPORTED, "captures");
+        CTS_FAILS(ddisp_stream_flush(stream), DDISP_STATUS_UNSUPPORTED, "captures");
+        CTS_FAILS(ddisp_event_record(event, stream), DDISP_STATUS_UNSUPPORTED, "an event");
+        CTS_FAILS(ddisp_stream_wait_event(stream, event), DDISP_STATUS_UNSUPPORTED, "an event");
+        CTS_FAILS(ddisp_stream_begin_capture(stream), DDISP_STATUS_INVALID_ARGUMENT, "already");
+    }
+    ddisp_event_release(event);
+    if (!stream)
+        return;
+    ddisp_graph *graph = captured(stream);
+    CTS_VALUES(y, 7, 7, 7);
+    CTS_OK(ddisp_graph_launch(graph, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_VALUES(y, 1, 4, 9); /* what was refused is not in it */
+    ddisp_graph_release(graph);
+    CTS_FAILS(ddisp_stream_end_capture(stream, &graph), DDISP_STATUS_INVALID_ARGUMENT,
+              "does not capture");
+    CTS_FAILS(ddisp_stream_begin_capture(NULL), DDISP_STATUS_INVALID_ARGUMENT, "stream");
+    CTS_FAILS(ddisp_graph_launch(NULL, stream), DDISP_STATUS_INVALID_ARGUMENT, "graph");
+}
+
+/* A backward launch that makes a gradient would start otherwise when it is repeated. */
+static void a_gradient_must_be_left_as_it_was(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = CTS_VECTOR(t, CTS_GRAD, 1, 2, 3), *y = cts_vector(t, 3, CTS_GRAD, NULL);
+    const ddisp_arg args[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    ddisp_graph *graph = NULL;
+    CTS_OK(ddisp_tensor_set_grad(y, CTS_VECTOR(t, 0, 1, 1, 1)));
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(kernel, DDISP_MODE_BACKWARD, args, 2, DDISP_LAUNCH_KEEP_UPSTREAM, stream));
+    CTS_FAILS(ddisp_stream_end_capture(stream, &graph), DDISP_STATUS_UNSUPPORTED, "square", "empty",
+              "present");
+    assert_null(graph);
+    CTS_STATE(x, DDISP_GRAD_STATE_EMPTY);
+    CTS_STATE(y, DDISP_GRAD_STATE_PRESENT);
+    /* The stream runs its work again. */
+    CTS_OK(launch(kernel, DDISP_MODE_BACKWARD, args, 2, 0, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_GRADIENT(x, 2, 4, 6);
+}
+
+static void an_unfinished_capture_leaves_nothing(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2, 3), *y = CTS_VECTOR(t, 0, 7, 7, 7);
+    const ddisp_arg args[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    ddisp_stream *stream = NULL;
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    CTS_OK(ddisp_stream_create(t->device, 0, &stream));
+    ddisp_status status = ddisp_stream_begin_capture(stream);
+    if (!status)
+        status = launch(kernel, DDISP_MODE_FORWARD, args, 2, 0, stream);
+    ddisp_stream_release(stream);
+    if (status == DDISP_STATUS_UNSUPPORTED)
+        CTS_SKIP(t, "%s cannot record work", t->info.spec);
+    CTS_OK(status);
+    CTS_VALUES(y, 7, 7, 7);
+}
+
+/* ---- frozen inputs */
+
+static void frozen_inputs_are_backed_in_every_replay(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_mul_opaque);
+    ddisp_tensor *a = CTS_VECTOR(t, CTS_GRAD, 1, 2, 3), *b = CTS_VECTOR(t, 0, 4, 5, 6);
+    ddisp_tensor *y = cts_vector(t, 3, CTS_GRAD, NULL), *gradient = NULL;
+    const ddisp_arg args[3] = {DDISP_ARG(a), DDISP_ARG(b), DDISP_ARG(y)};
+    CTS_OK(ddisp_tensor_grad(a, &gradient));
+    (void)cts_own(t, gradient);
+    CTS_OK(ddisp_tensor_set_grad(y, CTS_VECTOR(t, 0, 1, 1, 2)));
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(kernel, DDISP_MODE_BACKWARD, args, 3, DDISP_LAUNCH_KEEP_UPSTREAM, stream));
+    ddisp_graph *graph = captured(stream);
+    for (int i = 0; i < 3; i++)
+        CTS_OK(ddisp_graph_launch(graph, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_GRADIENT(a, 12, 15, 36);
+    CTS_NO_GRADIENT(b);
+    CTS_VALUES(b, 4, 5, 6);
+    ddisp_graph_release(graph);
+}
+
+/* ---- other arguments */
+
+static void replay(ddisp_graph *graph, ddisp_stream *stream)
+{
+    CTS_OK(ddisp_graph_launch(graph, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+}
+
+static void arguments_change_between_replays(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_scale);
+    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2, 3), *u = CTS_VECTOR(t, 0, 10, 20, 30);
+    ddisp_tensor *y = cts_vector(t, 3, 0, NULL), *z = CTS_VECTOR(t, 0, 7, 7, 7);
+    ddisp_tensor *longer = CTS_VECTOR(t, 0, 1, 2, 3, 4);
+    const float two = 2, five = 5;
+    const double wide = 5;
+    const ddisp_arg args[3] = {DDISP_ARG(x), DDISP_ARG_SCALAR(&two), DDISP_ARG(y)};
+    const ddisp_arg scalar = DDISP_ARG_SCALAR(&five), wrong = DDISP_ARG_SCALAR(&wide);
+    const ddisp_arg other = DDISP_ARG(u), output = DDISP_ARG(z), misfit = DDISP_ARG(longer);
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, args, 3, 0, stream));
+    ddisp_graph *graph = captured(stream);
+    replay(graph, stream);
+    CTS_VALUES(y, 2, 4, 6);
+    CTS_OK(ddisp_graph_update(graph, 0, 1, &scalar));
+    replay(graph, stream);
+    CTS_VALUES(y, 5, 10, 15);
+    CTS_FAILS(ddisp_graph_update(graph, 0, 1, &wrong), DDISP_STATUS_INVALID_ARGUMENT, "'k'");
+    CTS_FAILS(ddisp_graph_update(graph, 0, 0, &misfit), DDISP_STATUS_LAYOUT_MISMATCH, "'x'");
+    CTS_FAILS(ddisp_graph_update(graph, 1, 0, &other), DDISP_STATUS_INVALID_ARGUMENT, "index");
+    CTS_FAILS(ddisp_graph_update(graph, 0, 9, &other), DDISP_STATUS_INVALID_ARGUMENT, "argument");
+    CTS_OK(ddisp_graph_update(graph, 0, 0, &other));
+    replay(graph, stream);
+    CTS_VALUES(y, 50, 100, 150);
+    CTS_OK(ddisp_graph_update(graph, 0, 2, &output));
+    CTS_OK(ddisp_graph_launch(graph, stream)); /* and while a replay is pending */
+    CTS_OK(ddisp_graph_update(graph, 0, 1, &args[1]));
+    CTS_VALUES(z, 50, 100, 150);
+    replay(graph, stream);
+    CTS_VALUES(z, 20, 40, 60);
+    CTS_VALUES(y, 50, 100, 150);
+    CTS_VALUES(x, 1, 2, 3);
+    ddisp_graph_release(graph);
+}
+
+/* Launches that had nothing to do with each other do after a change. */
+static void a_changed_argument_is_waited_for(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    float ones[4096];
+    double found[4096];
+    for (int i = 0; i < 4096; i++)
+        ones[i] = 3;
+    ddisp_tensor *x = cts_vector(t, 4096, 0, ones), *y = cts_vector(t, 4096, 0, NULL);
+    ddisp_tensor *u = cts_vector(t, 4096, 0, ones), *z = cts_vector(t, 4096, 0, NULL);
+    const ddisp_arg first[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    const ddisp_arg second[2] = {DDISP_ARG(u), DDISP_ARG(z)};
+    const ddisp_arg joined = DDISP_ARG(y);
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, first, 2, 0, stream));
+    CTS_OK(launch(kernel, DDISP_MODE_FORWARD, second, 2, 0, stream));
+    ddisp_graph *graph = captured(stream);
+    CTS_OK(ddisp_graph_update(graph, 1, 0, &joined));
+    replay(graph, stream);
+    cts_read(z, found, 4096);
+    for (int i = 0; i < 4096; i++)
+        CTS_CHECK(found[i] == 81, "element %d is %g, not 81", i, found[i]);
+    ddisp_graph_release(graph);
+}
+
+const cts_test cts_graph_tests[] = {
+    CTS_TEST(ten_replays_are_ten_steps),
+    CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
+    CTS_TEST(a_graph_keeps_what_it_uses),
+    CTS_TEST(results_are_refused_while_work_is_recorded),
+    CTS_TEST(a_gradient_must_be_left_as_it_was),
+    CTS_TEST(an_unfinished_capture_leaves_nothing),
+    CTS_TEST(frozen_inputs_are_backed_in_every_replay),
+    CTS_TEST(arguments_change_between_replays),
+    CTS_TEST(a_changed_argument_is_waited_for),
+    {NULL, NULL},
+};
