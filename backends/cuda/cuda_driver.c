@@ -305,8 +305,12 @@ void cuda__leave(cuda__device *device, const cuda__scope *scope)
     cu__context ignored = NULL;
     unsigned int mode = scope->capture_mode;
     cu__result results[2] = {CU__SUCCESS, CU__SUCCESS};
-    if (scope->relaxed) {
+    for (int attempt = 0; scope->relaxed && attempt < 2; attempt++) {
         results[0] = device->api->thread_exchange_capture_mode(&mode);
+        if (results[0] == CU__SUCCESS ||
+            cuda__result_status(results[0]) == DDISP_STATUS_DEVICE_LOST) {
+            break;
+        }
     }
     if (scope->pushed) {
         results[1] = device->api->ctx_pop_current(&ignored);

@@ -192,7 +192,7 @@ static uint64_t by_macro(lexer *self, const token *word)
     if (!is(&part, "(")) {
         return 0;
     }
-    for (part = next(&ahead); part.kind != TOKEN_END && depth > 0; part = next(&ahead)) {
+    for (part = next(&ahead); part.kind != TOKEN_END; part = next(&ahead)) {
         if (is(&part, "(")) {
             depth++;
         } else if (is(&part, ")") && --depth == 0) {
@@ -204,7 +204,8 @@ static uint64_t by_macro(lexer *self, const token *word)
             count++;
         }
     }
-    return count == 1 && only.kind == TOKEN_NUMBER ? bit_of(only.text, only.length) : 0;
+    bool is_number = depth == 0 && count == 1 && only.kind == TOKEN_NUMBER;
+    return is_number ? bit_of(only.text, only.length) : 0;
 }
 
 /* From behind a function's name: switches of the macros up to the end of its body. */

@@ -5,7 +5,9 @@
  *
  * A loss lasts as long as the process, so every such case runs in a child of its own.
  */
+#include "cuda_elf.h"
 #include "cuda_fixture.h"
+#include "fake_nvrtc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +105,111 @@ static void compute(life *self)
     }
 }
 
+/* Code of other formats, and code that was kept. */
+static void compile(life *self)
+{
+    static const char source[] = "extern \"C\" __global__ void blocked(block)";
+    static const size_t block_bytes[1] = {SAMPLE_BLOCK_BYTES};
+    unsigned char bytes[ELF_CAPACITY];
+    sample_code code;
+    void *variant = NULL, *artifact = NULL;
+    uint64_t size = 0;
+    ddisp_backend_variant wanted = {.size = (uint32_t)sizeof wanted,
+                                    .mode = DDISP_MODE_BACKWARD,
+                                    .code = &code.backend_code,
+                                    .entry = &code.entries[0],
+                                    .switches = UINT64_MAX,
+                                    .switch_mask = 3};
+    fake_cuda_set_function_params(block_bytes, 1);
+    sample_declare(&code, (const char *)bytes, elf_sm_90("k", NULL, bytes), DDISP_MODE_BACKWARD,
+                   "k", 256);
+    code.code.format = "cubin";
+    code.entries[0].group_size[1] = code.entries[0].group_size[2] = 1;
+    wanted.entry_name = "k";
+    if (did(self, table->variant_build(device, &wanted, &variant))) {
+        table->variant_release(device, variant);
+        look(self);
+    }
+    sample_declare(&code, source, sizeof source - 1, DDISP_MODE_BACKWARD, "blocked", 256);
+    code.code.format = "cuda-c++";
+    code.entries[0].group_size[1] = code.entries[0].group_size[2] = 1;
+    wanted.entry_name = "blocked";
+    if (did(self,
+            table->artifact_make(&sample_services, device, "sm_90", &wanted, &artifact, &size))) {
+        wanted.artifact = artifact;
+        wanted.artifact_size_bytes = size;
+        if (did(self, table->variant_build(device, &wanted, &variant))) {
+            table->variant_release(device, variant);
+            look(self);
+        }
+        sample_services.release(NULL, artifact);
+    }
+}
+
+/* A recording with a launch whose block goes by pointer, replayed and changed. */
+static void record(life *self)
+{
+    static unsigned char block[WIDE_BLOCK_BYTES];
+    unsigned char bytes[64] = {0}, wanted[64];
+    void *variant = NULL, *graph = NULL;
+    ddisp_backend_memory memory = {0};
+    ddisp_backend_launch launch = {.size = (uint32_t)sizeof launch,
+                                   .block = block,
+                                   .block_size_bytes = WIDE_BLOCK_BYTES,
+                                   .items = 1000,
+                                   .grid = {4, 1, 1},
+                                   .group_size = {256, 1, 1}};
+    memset(wanted, 0x33, sizeof wanted);
+    if (!did(self, table->memory_allocate(device, stream, 64, &memory))) {
+        return;
+    }
+    ddisp_backend_range range = fixture_range(&memory, 0, 64);
+    if (did(self,
+            fixture_build("sample_wide", DDISP_MODE_FORWARD, WIDE_BLOCK_BYTES, 3, 0, &variant))) {
+        launch.variant = variant;
+        if (did(self, table->capture_begin(device, stream))) {
+            int whole = did(self, table->fill(device, stream, &range, 0x33, 1)) &&
+                        did(self, table->launch(device, stream, &launch));
+            ddisp_status ended = table->capture_end(device, stream, &graph);
+            (void)did(self, ended);
+            if (ended == DDISP_STATUS_OK && whole &&
+                did(self, table->graph_launch(device, stream, graph)) &&
+                did(self, table->graph_update(device, graph, 0, &launch)) &&
+                did(self, table->graph_launch(device, stream, graph)) &&
+                did(self, table->download(device, stream, &range, bytes))) {
+                expect(self, bytes, wanted, sizeof bytes);
+            }
+            if (ended == DDISP_STATUS_OK) {
+                table->graph_release(device, graph);
+                look(self);
+            }
+        }
+        if (did(self, table->capture_begin(device, stream))) {
+            (void)did(self, table->fill(device, stream, &range, 0, 1));
+            (void)did(self, table->capture_end(device, stream, NULL));
+        }
+        table->variant_release(device, variant);
+        look(self);
+    }
+    table->memory_free(device, stream, &memory);
+    look(self);
+}
+
+static void tell_time(life *self)
+{
+    void *legacy = NULL;
+    uint64_t begin = 0, end = 0, elapsed = 0;
+    if (did(self, table->stream_wrap(device, 0, &legacy))) {
+        if (did(self, table->stream_mark_timed(device, legacy, &begin)) &&
+            did(self, table->stream_mark_timed(device, stream, &end)) &&
+            did(self, table->stream_elapsed(device, legacy, begin, stream, end, &elapsed))) {
+            self->wrong |= elapsed != 1500000;
+        }
+        table->stream_destroy(device, legacy);
+        look(self);
+    }
+}
+
 static void order(life *self)
 {
     void *other = NULL;
@@ -140,6 +247,9 @@ static void live(life *self)
             transfer(self, 1000);
             transfer(self, 100000);
             compute(self);
+            compile(self);
+            record(self);
+            tell_time(self);
             order(self);
             table->stream_destroy(device, stream);
             look(self);
@@ -216,6 +326,33 @@ static void callers_context_stays_current(void **state)
 {
     (void)state;
     failing_call_is_reported(CU__ERROR_UNKNOWN, fake_cuda_foreign_context());
+}
+
+/* The compiler's calls too. */
+static void every_call_of_the_compiler_may_fail(void **state)
+{
+    (void)state;
+    static const int results[] = {1, 11, 6}; /* out of memory, internal, compilation */
+    for (int k = 0; k < 3; k++) {
+        uint64_t nth = 1;
+        for (;; nth++) {
+            life self;
+            fake_cuda_reset();
+            fake_nvrtc_fail_at(nth, results[k]);
+            live(&self);
+            if (!fake_nvrtc_failed()) {
+                break;
+            }
+            assert_int_equal(fake_nvrtc_live(), 0);
+            assert_int_equal(fake_cuda_live(), 0);
+            assert_int_equal(sample_live_host_allocations, 0);
+            assert_true(self.status == DDISP_STATUS_OK || /* a log that cannot be had */
+                        self.status == DDISP_STATUS_CODE_REJECTED ||
+                        (k == 0 && self.status == DDISP_STATUS_OUT_OF_MEMORY));
+        }
+        assert_true(nth > 4);
+        fake_nvrtc_fail_at(0, 0);
+    }
 }
 
 static void failures_are_named(void **state)
@@ -300,6 +437,13 @@ static uint64_t calls_of_a_life(void)
     fake_cuda_reset();
     live(&whole);
     assert_int_equal(whole.status, DDISP_STATUS_OK);
+    static const char *const calls[] = {
+        "cuLaunchKernel",        "cuGraphLaunch",      "cuGraphExecKernelNodeSetParams",
+        "cuLinkComplete",        "cuFuncGetParamInfo", "cuEventElapsedTime",
+        "cuStreamGetCaptureInfo"};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        assert_true(fake_cuda_call_count(calls[i]) > 0);
+    }
     return fake_cuda_call_count(NULL);
 }
 
@@ -308,7 +452,7 @@ static void nothing_reaches_the_driver_after_a_loss(void **state)
     (void)state;
     loss each = {0, CU__ERROR_ILLEGAL_ADDRESS};
     uint64_t count = calls_of_a_life();
-    assert_true(count > 100);
+    assert_true(count > 250);
     for (each.nth = 1; each.nth <= count; each.nth++) {
         in_child(lose, &each);
     }
@@ -329,7 +473,7 @@ static void every_fatal_result_is_a_loss(void **state)
 static void lose_while_open(const void *argument)
 {
     const loss *self = argument;
-    void *variant = NULL, *other = NULL;
+    void *variant = NULL, *other = NULL, *graph = NULL, *recording = NULL;
     uint64_t ticket = 0;
     ddisp_backend_memory memory;
     must(fixture_open(NULL) == 0, "it opens", 0);
@@ -337,6 +481,10 @@ static void lose_while_open(const void *argument)
     must(fixture_build("sample_forward", DDISP_MODE_FORWARD, SAMPLE_BLOCK_BYTES, 3, 0, &variant) ==
              DDISP_STATUS_OK,
          sample_message, 0);
+    must(table->capture_begin(device, stream) == DDISP_STATUS_OK, sample_message, 0);
+    must(table->capture_end(device, stream, &graph) == DDISP_STATUS_OK, sample_message, 0);
+    must(table->stream_create(device, 0, &recording) == DDISP_STATUS_OK, sample_message, 0);
+    must(table->capture_begin(device, recording) == DDISP_STATUS_OK, sample_message, 0);
     must(table->stream_mark(device, stream, &ticket) == DDISP_STATUS_OK, sample_message, 0);
     fake_cuda_fail_function("cuEventQuery", 1, self->result);
     must(table->stream_query(device, stream, ticket) == DDISP_STATUS_DEVICE_LOST, "it is lost", 0);
@@ -358,6 +506,12 @@ static void lose_while_open(const void *argument)
         table->copy(device, stream, &range, &range),
         table->memory_allocate(device, stream, 100, &memory),
         table->memory_trim(device),
+        table->stream_wrap(device, 0, &other),
+        table->stream_mark_timed(device, stream, &ticket),
+        table->stream_elapsed(device, stream, 1, stream, 2, &ticket),
+        table->capture_begin(device, stream),
+        table->graph_launch(device, stream, graph),
+        table->capture_end(device, recording, &other),
         fixture_launch(variant, block, SAMPLE_BLOCK_BYTES, 0),
         fixture_build("sample_forward", DDISP_MODE_FORWARD, SAMPLE_BLOCK_BYTES, 3, 0, &other),
         table->device_open(instance, 0, &other),
@@ -366,8 +520,10 @@ static void lose_while_open(const void *argument)
         must(lost[i] == DDISP_STATUS_DEVICE_LOST, "every call says so", i);
     }
     sample_warnings = 0;
+    table->graph_release(device, graph);
     table->variant_release(device, variant);
     table->memory_free(device, stream, &memory);
+    table->stream_destroy(device, recording);
     table->stream_destroy(device, stream);
     table->device_close(device);
     table->close(instance);
@@ -421,6 +577,7 @@ int main(void)
         cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(every_call_may_run_out_of_memory),
         cmocka_unit_test(callers_context_stays_current),
+        cmocka_unit_test(every_call_of_the_compiler_may_fail),
         cmocka_unit_test(failures_are_named),
         cmocka_unit_test(nothing_reaches_the_driver_after_a_loss),
         cmocka_unit_test(every_fatal_result_is_a_loss),
