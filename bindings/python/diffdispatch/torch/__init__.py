@@ -10,6 +10,7 @@ docs/python.md says what is refused, and why.
 """
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
@@ -17,8 +18,9 @@ import torch
 from .._abi import Access, DType, Policy
 from ..context import Device
 from ..kernel import Kernel, Param
-from .bridge import Bridge, NativeBridge, StagedBridge
 from .layout import Layout, Place, dense_strides
+from .native import NativeBridge, compiled
+from .staged import StagedBridge
 
 __all__ = ["Function", "device_for", "dtype_of"]
 
@@ -30,6 +32,7 @@ _TORCH_DTYPES = {dtype: torch_dtype for torch_dtype, dtype in _DTYPES.items()}
 _DLPACK_TYPES = {"cpu": 1, "cuda": 2}
 _BRIDGES = 256  # a function remembers so many sets of dtypes, shapes and strides
 
+Bridge = Union[NativeBridge, StagedBridge]
 Shape = Union[str, Callable[..., Sequence[int]]]
 
 
@@ -52,55 +55,6 @@ def device_for(context: Any, device: torch.device) -> Device:
     found = ", ".join(info.spec for info in context.devices) or "none"
     raise RuntimeError(f"no device of diffdispatch uses the memory of tensors on {device}; devices here: {found}. "
                        "Name one with Function(..., device=...) to copy through the host")
-
-
-class _Call:
-    """What a node keeps of its call besides tensors."""
-
-    __slots__ = ("bridge", "scalars", "count", "frozen", "dirty")
-
-    def __init__(self, bridge: Bridge, scalars: Sequence[Any], count: int, frozen: Sequence[int], dirty: Sequence[int]):
-        self.bridge = bridge
-        self.scalars = scalars
-        self.count = count  # of inputs; tensors behind them are outputs that were given
-        self.frozen = frozen  # returned tensors that are not differentiable
-        self.dirty = dirty  # tensors that are written in place
-
-
-class _Node(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> Any:
-        bridge = call.bridge
-        count = call.count
-        if len(tensors) == count:
-            tensors += bridge.new_outputs(tensors[0])
-        ctx.kept = bridge.forward(tensors, call.scalars)
-        ctx.call = call
-        ctx.set_materialize_grads(False)
-        layout = bridge.layout
-        ctx.save_for_backward(*(tensors if layout.keep_outputs else tensors[:count]))
-        if call.dirty:
-            ctx.mark_dirty(*[tensors[i] for i in call.dirty])
-        returned = tuple([tensors[i] for i in bridge.returned])
-        if call.frozen:
-            ctx.mark_non_differentiable(*[returned[i] for i in call.frozen])
-        return returned if len(returned) > 1 else returned[0]
-
-    @staticmethod
-    def backward(ctx: Any, *upstreams: Optional[torch.Tensor]) -> Any:
-        return _backward_once(ctx, *upstreams) if torch.is_grad_enabled() else _backward(ctx, *upstreams)
-
-
-def _backward(ctx: Any, *upstreams: Optional[torch.Tensor]) -> Any:
-    call = ctx.call
-    needs = ctx.needs_input_grad
-    inputs = needs[1:1 + call.count]
-    gradients = call.bridge.backward(ctx.saved_tensors, upstreams, inputs, call.scalars, ctx.kept)
-    return (None, *gradients, *[None] * (len(needs) - 1 - call.count))
-
-
-# The gradients of a kernel's gradients are not known: with create_graph they may be computed, but not differentiated.
-_backward_once = torch.autograd.function.once_differentiable(_backward)
 
 
 class Function:
@@ -127,89 +81,95 @@ class Function:
         self._device = kernel.context.open(device) if isinstance(device, str) else device
         self._bridge_kind, self._shapes, self._keep_outputs, self._policy = bridge, shapes, keep_outputs, policy
         tensors = [param for param in kernel.params if not param.scalar]
+        arguments = [param for param in kernel.params if param.access & Access.IN]
         self._inputs = [i for i, param in enumerate(tensors) if param.access & Access.IN]
         self._made = [i for i, param in enumerate(tensors) if param.access == Access.OUT]
-        self._returned = [i for i, param in enumerate(tensors) if param.access & Access.OUT]
         self._tensors = tensors
-        arguments = [param for param in kernel.params if param.access & Access.IN]
+        self._names = [tensors[i].name for i in self._inputs]
+        self._made_names = [tensors[i].name for i in self._made]
         self._argument_names = [param.name for param in arguments]
         self._tensor_arguments = [i for i, param in enumerate(arguments) if not param.scalar]
         self._scalar_arguments = [i for i, param in enumerate(arguments) if param.scalar]
-        self._names = [tensors[i].name for i in self._inputs]
         self._undifferentiable = [i for i, at in enumerate(self._inputs) if not tensors[at].differentiable]
-        self._frozen = [i for i, at in enumerate(self._returned) if not tensors[at].differentiable]
         self._in_place = [i for i, at in enumerate(self._inputs) if tensors[at].access == Access.INOUT]
         if not self._inputs:
             raise TypeError(f"{kernel!r} has no tensor among its inputs")
         self._bridges: Dict[Any, Bridge] = {}
+        self._plain = None if self._in_place or self._undifferentiable else self._compile()
 
     def __repr__(self) -> str:
         return f"<function of {self.kernel!r}>"
 
     def __call__(self, *arguments: Any, **outputs: torch.Tensor) -> Any:
-        inputs: Tuple[Any, ...] = arguments
-        scalars: Sequence[Any] = ()
+        if outputs or self._plain is None:
+            return self._call(arguments, outputs)
+        return self._plain(*arguments)
+
+    def _call(self, arguments: Sequence[Any], outputs: Mapping[str, torch.Tensor]) -> Any:
+        """Any call."""
         if len(arguments) != len(self._argument_names):
             raise TypeError(f"{self.kernel.name} takes {', '.join(self._argument_names)}; {len(arguments)} arguments were given")
-        if self._scalar_arguments:
-            inputs = tuple([arguments[i] for i in self._tensor_arguments])
-            scalars = [arguments[i] for i in self._scalar_arguments]
-        if outputs or self._in_place:
-            return self._into(inputs, scalars, self._given(outputs))
-        bridge = self._bridge(inputs, ())
-        if torch.is_grad_enabled():
-            for tensor in inputs:
-                if tensor.requires_grad:
-                    self._check_differentiable(inputs)
-                    return _Node.apply(_Call(bridge, scalars, len(inputs), self._frozen, ()), *inputs)
-        made = bridge.new_outputs(inputs[0])
-        bridge.forward(inputs + made, scalars)
-        return made if len(made) > 1 else made[0]
+        inputs = tuple([arguments[i] for i in self._tensor_arguments])
+        scalars = [arguments[i] for i in self._scalar_arguments]
+        given = self._given(outputs)
+        bridge = self._bridge(inputs, given)
+        recording = torch.is_grad_enabled()
+        if recording:
+            self._check(inputs, given)
+        # A node also notes that tensors were written.
+        if bridge.layout.dirty or (recording and any(tensor.requires_grad for tensor in inputs)):
+            return bridge.node.apply(*inputs, *given, *scalars)
+        return bridge.run(*inputs, *given, *scalars)
 
-    def _check_differentiable(self, inputs: Sequence[torch.Tensor]) -> None:
+    def _compile(self) -> Callable[..., Any]:
+        """A call without given outputs, written out."""
+        names = [f"{re.sub('[^A-Za-z0-9_]', '_', name)}_" for name in self._argument_names]
+        tensors = [names[i] for i in self._tensor_arguments]
+        passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
+        key = ", ".join(f"{name}.dtype, {name}.device, {name}.shape, {name}.stride()" for name in tensors)
+        lines = ["try:", f"    bridge = bridges[{key}]", "except LookupErrors:", f"    bridge = find(({', '.join(tensors)},), ())",
+                 f"if ({' or '.join(f'{name}.requires_grad' for name in tensors)}) and is_grad_enabled():",
+                 f"    return bridge.node.apply({passed})", f"return bridge.run({passed})"]
+        return compiled(self.kernel.name, names, lines, {
+            "bridges": self._bridges, "find": self._bridge, "is_grad_enabled": torch.is_grad_enabled,
+            "LookupErrors": (KeyError, AttributeError, TypeError, RuntimeError)})
+
+    def _check(self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
+        """What autograd could not follow is refused before anything is written."""
         for i in self._undifferentiable:
             if inputs[i].requires_grad:
                 raise RuntimeError(f"{self.kernel.name}: parameter '{self._names[i]}' is not differentiable, and its tensor requires "
                                    "a gradient: pass tensor.detach()")
-
-    # ---- calls that write into tensors
+        written = [(self._names[i], inputs[i]) for i in self._in_place] + list(zip(self._made_names, given))
+        for name, tensor in written:
+            if tensor.requires_grad and tensor.is_leaf:
+                raise RuntimeError(f"{self.kernel.name}: parameter '{name}' is written, and its tensor is a leaf that requires a "
+                                   "gradient: pass a copy, or call under torch.no_grad()")
 
     def _given(self, outputs: Mapping[str, torch.Tensor]) -> Tuple[torch.Tensor, ...]:
         """The outputs that were given, in order: none or all of them."""
-        names = [self._tensors[at].name for at in self._made]
-        if outputs and set(outputs) != set(names):
-            raise TypeError(f"{self.kernel.name}: outputs that are given by name are {', '.join(names) or 'none'}, all or none; "
-                            f"{', '.join(outputs)} were given")
-        return tuple([outputs[name] for name in names]) if outputs else ()
-
-    def _into(self, inputs: Tuple[Any, ...], scalars: Sequence[Any], given: Tuple[torch.Tensor, ...]) -> Any:
-        bridge = self._bridge(inputs, given)
-        dirty = self._in_place + list(range(len(inputs), len(inputs) + len(given)))
-        tensors = inputs + given
-        if torch.is_grad_enabled():
-            self._check_differentiable(inputs)
-            names = self._names + [self._tensors[at].name for at in self._made]
-            for i in dirty:
-                if tensors[i].requires_grad and tensors[i].is_leaf:
-                    raise RuntimeError(f"{self.kernel.name}: parameter '{names[i]}' is written, and its tensor is a leaf that requires "
-                                       "a gradient: pass a copy, or call under torch.no_grad()")
-        return _Node.apply(_Call(bridge, scalars, len(inputs), self._frozen, dirty), *tensors)
+        if not outputs:
+            return ()
+        if set(outputs) != set(self._made_names):
+            raise TypeError(f"{self.kernel.name}: outputs that are given by name are {', '.join(self._made_names) or 'none'}, all or "
+                            f"none; {', '.join(outputs)} were given")
+        return tuple([outputs[name] for name in self._made_names])
 
     # ---- bridges
 
     def _bridge(self, inputs: Tuple[Any, ...], given: Tuple[Any, ...]) -> Bridge:
-        try:
-            key = tuple([(tensor.dtype, tensor.device, tensor.shape, tensor.stride()) for tensor in inputs + given])
-            return self._bridges[key]
-        except KeyError:
-            pass
-        except (AttributeError, TypeError, RuntimeError):
-            key = ()  # one of them is no dense tensor, which is about to be said
-        bridge = self._make_bridge(inputs, given)
-        if len(self._bridges) >= _BRIDGES:
-            self._bridges.clear()
-        self._bridges[key] = bridge
-        return bridge
+        """What takes tensors of these dtypes, devices, shapes and strides."""
+        device = inputs[0].device if isinstance(inputs[0], torch.Tensor) else torch.device("cpu")
+        key: Tuple[Any, ...] = ()
+        for name, tensor in zip(self._names + self._made_names, inputs + given):
+            self._check_tensor(name, tensor, device)
+            key += (tensor.dtype, tensor.device, tensor.shape, tensor.stride())
+        found = self._bridges.get(key)
+        if found is None:
+            if len(self._bridges) >= _BRIDGES:
+                self._bridges.clear()
+            found = self._bridges[key] = self._make_bridge(inputs, given, device)
+        return found
 
     def _check_tensor(self, name: str, tensor: Any, device: torch.device) -> None:
         where = f"{self.kernel.name}: parameter '{name}'"
@@ -250,19 +210,18 @@ class Function:
                                  f"in place; the others broadcast to {list(shape)}")
         return shape
 
-    def _make_bridge(self, inputs: Tuple[Any, ...], given: Tuple[Any, ...]) -> Bridge:
-        device = inputs[0].device if isinstance(inputs[0], torch.Tensor) else torch.device("cpu")
-        for name, tensor in zip(self._names + [self._tensors[at].name for at in self._made], inputs + given):
-            self._check_tensor(name, tensor, device)
+    def _make_bridge(self, inputs: Tuple[Any, ...], given: Tuple[Any, ...], device: torch.device) -> Bridge:
         whole = self._broadcast(inputs) if self._shapes is None else ()
         places = [self._place(at, inputs, given, whole) for at in range(len(self._tensors))]
         target = self._device or device_for(self.kernel.context, device)
         shared = _shares_memory(target, device)
         if self._bridge_kind == "native" and not shared:
-            raise RuntimeError(f"{self.kernel.name}: device {target.spec} does not use the memory of tensors on {device}; bridge='staged' "
-                               "copies through the host")
-        layout = Layout(self.kernel, target, device, self._policy, self._keep_outputs, places, self._inputs, self._made, self._returned)
-        return NativeBridge(layout) if shared and self._bridge_kind != "staged" else StagedBridge(layout)
+            raise RuntimeError(f"{self.kernel.name}: device {target.spec} does not use the memory of tensors on {device}; "
+                               "bridge='staged' copies through the host")
+        staged = not shared or self._bridge_kind == "staged"
+        layout = Layout(self.kernel, target, device, self._policy, self._keep_outputs, places, len(self._scalar_arguments),
+                        bool(given), staged)
+        return StagedBridge(layout) if staged else NativeBridge(layout)
 
     def _place(self, at: int, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], whole: Tuple[int, ...]) -> Place:
         param = self._tensors[at]
@@ -271,7 +230,7 @@ class Function:
             tensor = inputs[self._inputs.index(at)]
             own = tuple(tensor.shape)
             return Place(param.name, _DTYPES[tensor.dtype], tensor.dtype, whole if self._shapes is None else own, own,
-                         tuple(tensor.stride()), True, is_output)
+                         tuple(tensor.stride()), True, is_output, param.differentiable)
         shape = self._shape_of(param, inputs, whole)
         dtype = inputs[0].dtype if param.dtype == DType.ANY else _TORCH_DTYPES.get(param.dtype)
         if dtype is None:
@@ -283,4 +242,4 @@ class Function:
                 raise ValueError(f"{self.kernel.name}: output '{param.name}' is {tensor.dtype}{list(tensor.shape)}, it must be "
                                  f"{dtype}{list(shape)}")
             strides = tuple(tensor.stride())
-        return Place(param.name, _DTYPES[dtype], dtype, shape, shape, strides, is_input, is_output)
+        return Place(param.name, _DTYPES[dtype], dtype, shape, shape, strides, is_input, is_output, param.differentiable)

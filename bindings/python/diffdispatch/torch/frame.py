@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _abi
 from .._abi import DType, Mode, Policy
@@ -16,7 +16,7 @@ from .._library import library
 from ..kernel import Kernel, Param
 
 launch = library["ddisp_launch"]
-"""The C function without argument types: it is handed `arguments` of a frame, C objects made beforehand, and a stream's address."""
+"""The C function without argument types: it is handed C objects made beforehand."""
 launch.restype = C.c_uint32
 
 # Letters of memoryview by dtype of a scalar.
@@ -38,22 +38,10 @@ class Described:
     read_strides: Optional[Sequence[int]] = None
 
 
-def _word(offset: int) -> int:
-    assert offset % 8 == 0
-    return offset // 8
-
-
 class Frame:
-    """The arguments of one launch. `words` are its memory in units of 64 bits; `data`, `add` and `read` say which hold addresses."""
+    """The arguments of one launch."""
 
-    __slots__ = ("_memory", "_free", "words", "scalars", "arguments", "data", "add", "read")
-
-    def __init__(self, kernel: Kernel, mode: Mode, tensors: Sequence[Described], flags: int, policy: Policy, device: int,
-                 order: Sequence[int], wanted: Sequence[int] = (), read: Sequence[int] = ()):
-        """
-        tensors  the tensor parameters
-        order    which of them `data` holds, one after another; wanted, read: the same for `add` and `read`
-        """
+    def __init__(self, kernel: Kernel, mode: Mode, tensors: Sequence[Described], flags: int, policy: Policy, device: int):
         count = len(kernel.params)
         arrays = [array for tensor in tensors
                   for array in (tensor.shape, tensor.strides, tensor.add_strides, tensor.read_strides) if array]
@@ -61,12 +49,16 @@ class Frame:
                  C.sizeof(_abi.ddisp_launch_options), 8 * count, 8 * sum(map(len, arrays))]
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         self._memory = bytearray(sum(sizes))
+        self._free = starts[4]
         self.words = memoryview(self._memory).cast("Q")
-        data, add, upstream = [], [], []
-        self.scalars: List[Any] = []
+        """The frame's memory in units of 64 bits. Places of addresses in it, per tensor: */"""
+        self.data: List[int] = []
+        self.add: List[int] = []
+        self.read: List[int] = []
+        self.numbers: List[Any] = []
+        """Per scalar parameter an array of one number."""
         args = (_abi.ddisp_arg * count).from_buffer(self._memory, starts[0])
         views = (_abi.ddisp_tensor_view * len(tensors)).from_buffer(self._memory, starts[1])
-        self._free = starts[4]
         described = iter(enumerate(tensors))
         for index, param in enumerate(kernel.params):
             if param.scalar:
@@ -75,23 +67,27 @@ class Frame:
             at, tensor = next(described)
             self._view(views[at], tensor)
             args[index].view = C.pointer(views[at])
-            data.append(_word(starts[1] + at * C.sizeof(_abi.ddisp_tensor_view) + _abi.ddisp_tensor_view.address.offset))
             arg = starts[0] + index * C.sizeof(_abi.ddisp_arg)
-            add.append(_word(arg + _abi.ddisp_arg.grad_add.offset))
-            upstream.append(_word(arg + _abi.ddisp_arg.grad_read.offset))
-        self.data, self.add, self.read = [data[i] for i in order], [add[i] for i in wanted], [upstream[i] for i in read]
+            self.data.append((starts[1] + at * C.sizeof(_abi.ddisp_tensor_view) + _abi.ddisp_tensor_view.address.offset) // 8)
+            self.add.append((arg + _abi.ddisp_arg.grad_add.offset) // 8)
+            self.read.append((arg + _abi.ddisp_arg.grad_read.offset) // 8)
         options = _abi.ddisp_launch_options.from_buffer(self._memory, starts[2])
         options.size, options.policy, options.flags, options.device = C.sizeof(options), policy, flags, device
         self.arguments = (C.c_void_p(kernel.handle), C.c_uint32(mode), C.c_void_p(C.addressof(args)), C.c_uint32(count),
                           C.c_void_p(C.addressof(options)))
+        """All arguments of ddisp_launch but the stream."""
+
+    @property
+    def parts(self) -> Tuple[Any, ...]:
+        """What generated code works with: words, numbers, and the arguments that differ from frame to frame."""
+        return self.words, self.numbers, self.arguments[2], self.arguments[4], self
 
     def _scalar(self, arg: _abi.ddisp_arg, param: Param, offset: int) -> None:
         letter = _LETTERS.get(DType(param.dtype))
         if letter is None:
             raise TypeError(f"parameter '{param.name}': numbers of dtype {DType(param.dtype).name} are not taken")
-        number = memoryview(self._memory)[offset:offset + _SIZES[letter]].cast(letter)
         arg.scalar, arg.scalar_size = C.addressof(C.c_char.from_buffer(self._memory, offset)), _SIZES[letter]
-        self.scalars.append(number)
+        self.numbers.append(memoryview(self._memory)[offset:offset + _SIZES[letter]].cast(letter))
 
     def _array(self, values: Optional[Sequence[int]]) -> Any:
         if not values:

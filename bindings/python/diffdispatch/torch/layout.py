@@ -1,4 +1,7 @@
-"""What follows from the dtypes, shapes and strides of a call: how each parameter is described to the library, forward and backward."""
+"""What follows from the dtypes, shapes and strides of a call: how each parameter is described to the library, forward and backward.
+
+Tensors of a call come in one order everywhere: the inputs (in and inout parameters), then the outputs that are no inputs.
+"""
 from __future__ import annotations
 
 import dataclasses
@@ -6,12 +9,14 @@ from typing import List, Optional, Sequence, Tuple
 
 import torch
 
-from .._abi import DType, Policy
+from .. import _abi
+from .._abi import DType, Mode, Policy
 from ..context import Device
 from ..kernel import Kernel
-from .frame import Described
+from .frame import Described, Frame
 
 _HALVES = (DType.F16, DType.BF16)
+_BACKWARD_FLAGS = _abi.LAUNCH_ZERO_UPSTREAM | _abi.LAUNCH_OVERWRITE
 
 
 def dense_strides(shape: Sequence[int]) -> Tuple[int, ...]:
@@ -44,11 +49,17 @@ class Place:
     own_strides: Tuple[int, ...]
     is_input: bool
     is_output: bool
+    differentiable: bool
 
     @property
     def wide_gradient(self) -> bool:
         """Whether gradients are f32 though the tensor is not: sums of halves need it. An output's upstream comes as it is."""
         return self.is_input and self.dtype in _HALVES
+
+    @property
+    def gradient_dtype(self) -> torch.dtype:
+        """Of the gradient that is made for an input."""
+        return torch.float32 if self.wide_gradient else self.torch_dtype
 
     def described(self, dense: bool) -> Described:
         """The tensor as it lies, or as a dense copy would."""
@@ -67,56 +78,47 @@ class Layout:
     keep_outputs: bool
     """Backward reads the values of outputs."""
     places: List[Place]
-    """Tensor parameters in their order."""
-    inputs: List[int]
-    """Places of in and inout parameters, in their order."""
-    made: List[int]
-    """Places of out parameters, in their order."""
-    returned: List[int]
-    """Places of out and inout parameters, in their order: what a call returns, and what has an upstream."""
+    """Tensor parameters in the order of the kernel."""
+    scalar_count: int
+    given: bool
+    """Outputs are handed in."""
+    dense: bool = False
+    """Kernels see dense copies."""
 
-    @property
-    def widened(self) -> List[int]:
-        """Returned tensors whose upstream is made f32, since an inout parameter has one dtype for both gradients."""
-        return [i for i, at in enumerate(self.returned) if self.places[at].wide_gradient]
+    def __post_init__(self) -> None:
+        self.inputs = [at for at, place in enumerate(self.places) if place.is_input]
+        self.made = [at for at, place in enumerate(self.places) if not place.is_input]
+        self.order = self.inputs + self.made
+        self.returned = [self.order.index(at) for at, place in enumerate(self.places) if place.is_output]
+        """In that order: what a call returns, and what has an upstream in backward."""
+        self.frozen = [i for i in self.returned if not self.places[self.order[i]].differentiable]
+        self.dirty = [i for i in self.returned if self.given or self.places[self.order[i]].is_input]
+        """What is written in place."""
 
+    def place(self, i: int) -> Place:
+        """Of the tensor that comes at i."""
+        return self.places[self.order[i]]
 
-@dataclasses.dataclass
-class Wanted:
-    """A gradient that a backward launch makes."""
+    def forward_frame(self) -> Frame:
+        """For a forward launch."""
+        described = [place.described(self.dense) for place in self.places]
+        return Frame(self.kernel, Mode.FORWARD, described, 0, Policy.DEFAULT, self.device.handle)
 
-    input: int
-    shape: Tuple[int, ...]
-    dtype: torch.dtype
+    def backward_frame(self, needs: Sequence[bool], upstreams: Sequence[Optional[Sequence[int]]]) -> Frame:
+        """For a backward launch.
 
-
-class BackwardKind:
-    """Backward launches with one choice of inputs that need a gradient and of upstreams that are there."""
-
-    def __init__(self, layout: Layout, needs: Sequence[bool], upstreams: Sequence[Optional[Sequence[int]]], dense: bool):
-        """
-        needs      per input
+        needs      per input, whether it gets a gradient
         upstreams  per returned tensor the strides of its gradient; None: absent
-        dense      tensors are dense copies
         """
-        self.described: List[Described] = []
-        self.wanted: List[Wanted] = []
-        self.wanted_places: List[int] = []
-        self.read: List[int] = []  # returned tensors whose upstream is there
-        self.read_places: List[int] = []
-        needed = {layout.inputs[i]: i for i, wants in enumerate(needs) if wants}
-        given = {layout.returned[i]: i for i, strides in enumerate(upstreams) if strides is not None}
-        for at, place in enumerate(layout.places):
-            described = place.described(dense or (at in layout.made and not layout.keep_outputs))
-            described.grad_dtype = DType.F32 if place.wide_gradient else place.dtype
+        given = {self.order[i]: strides for i, strides in zip(self.returned, upstreams) if strides is not None}
+        needed = [at for at, wants in zip(self.inputs, needs) if wants]
+        described = []
+        for at, place in enumerate(self.places):
+            tensor = place.described(self.dense or (at in self.made and not self.keep_outputs))
+            tensor.grad_dtype = DType.F32 if place.wide_gradient else place.dtype
+            tensor.read_strides = given.get(at)
             if at in needed:
-                described.requires_grad = True
-                described.add_strides = broadcast_strides(place.shape, place.own_shape, dense_strides(place.own_shape))
-                self.wanted.append(Wanted(needed[at], place.own_shape,
-                                          torch.float32 if place.wide_gradient else place.torch_dtype))
-                self.wanted_places.append(at)
-            if at in given:
-                described.read_strides = upstreams[given[at]]
-                self.read.append(given[at])
-                self.read_places.append(at)
-            self.described.append(described)
+                tensor.requires_grad = True
+                tensor.add_strides = broadcast_strides(place.shape, place.own_shape, dense_strides(place.own_shape))
+            described.append(tensor)
+        return Frame(self.kernel, Mode.BACKWARD, described, _BACKWARD_FLAGS, self.policy, self.device.handle)

@@ -1,0 +1,185 @@
+"""The native bridge: kernels work on torch's own memory, in order of torch's current stream.
+
+A call goes through here once forward and once backward, and what Python itself takes is most of what there is to lose. So the code
+for one set of dtypes, shapes and strides is written out as text, without loops and look-ups, and compiled: what it does is put
+addresses into a frame and launch it.
+"""
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from .._abi import Mode
+from .._library import last_error
+from .frame import Frame, launch
+from .layout import Layout, dense_strides
+
+_EMPTY = 64  # the address of a gradient without elements; 0 would mean that there is none
+_KINDS = 64  # kinds of backward launches that a bridge remembers
+
+
+def compiled(name: str, parameters: Sequence[str], lines: Sequence[str], names: Dict[str, Any]) -> Callable[..., Any]:
+    """A function from its text."""
+    text = f"def {name}({', '.join(parameters)}):\n" + "\n".join("    " + line for line in lines)
+    space = dict(names)
+    exec(compile(text, f"<diffdispatch {name}>", "exec"), space)
+    return space[name]
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)},)" if names else "()"
+
+
+def current_stream_of(device: torch.device) -> Optional[Callable[[], int]]:
+    """What gives the number of torch's current stream; None on devices without streams."""
+    if device.type != "cuda":
+        return None
+    index = device.index if device.index is not None else torch.cuda.current_device()
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None:
+        return lambda: raw(index)
+    return lambda: torch.cuda.current_stream(index).cuda_stream
+
+
+class _Pool:
+    """Frames of one kind, and the text that launches one."""
+
+    def __init__(self, make: Callable[[], Frame]):
+        first = make()
+        frames = [first.parts]
+        self.frame = first
+        self.names = {"pop": frames.pop, "push": frames.append, "make": lambda: make().parts,
+                      "kernel": first.arguments[0], "mode": first.arguments[1], "count": first.arguments[3],
+                      "launch": launch, "last_error": last_error}
+
+    def lines(self, addresses: Sequence[Tuple[int, str]], scalars: Sequence[str], stream: Sequence[str]) -> List[str]:
+        """addresses: words and what is put there."""
+        return ["try:", "    frame = pop()", "except IndexError:", "    frame = make()",
+                "words, numbers, args, options, _ = frame",
+                *[f"words[{word}] = {value}" for word, value in addresses],
+                *[f"numbers[{i}][0] = {name}" for i, name in enumerate(scalars)],
+                *stream,
+                "if launch(kernel, mode, args, count, options, stream):", "    raise last_error()",
+                "push(frame)"]
+
+
+class NativeBridge:
+    """Calls of one kernel on torch's memory: `run` without autograd, `node` as a node of autograd. Both take the inputs, the outputs
+    where they are given, and the numbers."""
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        places = [layout.place(i) for i in range(len(layout.order))]
+        count = len(layout.inputs)
+        self._tensors = [f"t{i}" for i in range(len(places))]
+        self._scalars = [f"s{i}" for i in range(layout.scalar_count)]
+        self._upstreams = [f"u{i}" for i in range(len(layout.returned))]
+        self._stream_lines = ["stream = None"]
+        self._names: Dict[str, Any] = {"torch": torch, "empty_like": torch.empty_like}
+        self._follow_streams()
+        pool = _Pool(layout.forward_frame)
+        handed = self._tensors if layout.given else self._tensors[:count]
+        parameters = handed + self._scalars
+        lines = [] if layout.given else [self._new(self._tensors[i], place.shape, place.torch_dtype)
+                                         for i, place in enumerate(places) if i >= count]
+        lines += pool.lines([(pool.frame.data[at], f"{name}.data_ptr()") for at, name in zip(layout.order, self._tensors)],
+                            self._scalars, self._stream_lines)
+        returned = [self._tensors[i] for i in layout.returned]
+        result = ["return " + (returned[0] if len(returned) == 1 else _tuple(returned))]
+        names = {**self._names, **pool.names}
+        self.run = compiled(layout.kernel.name, parameters, lines + result, names)
+        # Detached, an output is not tied to its own node; writes to it are noticed all the same.
+        saved = self._tensors[:count] + ([f"{name}.detach()" for name in self._tensors[count:]] if layout.keep_outputs else [])
+        lines.append(f"ctx.save_for_backward({', '.join(saved)})")
+        if len(returned) > 1:
+            lines.append("ctx.set_materialize_grads(False)")
+        if self._scalars:
+            lines.append(f"ctx.scalars = {_tuple(self._scalars)}")
+        if layout.dirty:
+            lines.append(f"ctx.mark_dirty({', '.join(self._tensors[i] for i in layout.dirty)})")
+        if layout.frozen:
+            lines.append(f"ctx.mark_non_differentiable({', '.join(self._tensors[i] for i in layout.frozen)})")
+        forward = compiled(f"{layout.kernel.name}_forward", ["ctx"] + parameters, lines + result, names)
+        self.node = type(layout.kernel.name, (torch.autograd.Function,), {
+            "forward": staticmethod(forward), "backward": staticmethod(self._backward(len(parameters)))})
+
+    def _follow_streams(self) -> None:
+        current = current_stream_of(self.layout.torch_device)
+        if current is None:
+            return
+        device = self.layout.device
+        kept: List[Any] = []
+        streams: Dict[int, C.c_void_p] = {}
+
+        def wrap(number: int) -> C.c_void_p:
+            kept.append(device.wrap_stream(number))
+            streams[number] = C.c_void_p(kept[-1].handle)
+            return streams[number]
+
+        self._stream_lines = ["number = current()", "stream = streams.get(number) or wrap(number)"]
+        self._names.update(current=current, streams=streams, wrap=wrap)
+
+    def _new(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> str:
+        """A line that makes a dense tensor, in the quickest way."""
+        for i in range(len(self.layout.inputs)):
+            place = self.layout.place(i)
+            if place.own_shape == shape and place.torch_dtype == dtype and place.own_strides == dense_strides(shape):
+                return f"{name} = empty_like(t{i})"
+        return f"{name} = t0.new_empty({shape}, dtype={dtype})"
+
+    def _backward(self, parameter_count: int) -> Callable[..., Any]:
+        """The backward function: finds the kind of launch by what needs a gradient and what upstreams are like."""
+        layout = self.layout
+        kept = self._tensors if layout.keep_outputs else self._tensors[:len(layout.inputs)]
+        widened = [name for name, i in zip(self._upstreams, layout.returned) if layout.place(i).wide_gradient]
+        kinds: Dict[Any, Callable[..., Any]] = {}
+
+        def make_kind(key: Any) -> Callable[..., Any]:
+            if len(kinds) >= _KINDS:
+                kinds.clear()
+            kinds[key] = self._kind(key[0], key[1:], parameter_count)
+            return kinds[key]
+
+        lines = ["if is_grad_enabled():", f"    return once(ctx, {', '.join(self._upstreams)})",
+                 *[f"{name} = None if {name} is None else {name}.float()" for name in widened],
+                 f"{_tuple(kept)} = ctx.saved_tensors",
+                 "key = (ctx.needs_input_grad, " + ", ".join(
+                     f"None if {name} is None else {name}.stride()" for name in self._upstreams) + ")",
+                 "kind = kinds.get(key) or make_kind(key)",
+                 f"return kind({', '.join(kept + self._upstreams + ['ctx.scalars'] * bool(self._scalars))})"]
+        names: Dict[str, Any] = {"is_grad_enabled": torch.is_grad_enabled, "kinds": kinds, "make_kind": make_kind}
+        backward = compiled(f"{layout.kernel.name}_backward", ["ctx"] + self._upstreams, lines, names)
+        # The gradients of a kernel's gradients are not known: with create_graph they are computed, and cannot be differentiated.
+        backward.__globals__["once"] = torch.autograd.function.once_differentiable(backward)
+        return backward
+
+    def _kind(self, needs: Sequence[bool], upstreams: Sequence[Optional[Sequence[int]]], parameter_count: int) -> Callable[..., Any]:
+        """Backward for one choice of inputs that need a gradient, and of upstreams."""
+        layout = self.layout
+        count = len(layout.inputs)
+        pool = _Pool(lambda: layout.backward_frame(needs[:count], upstreams))
+        frame = pool.frame
+        kept = self._tensors if layout.keep_outputs else self._tensors[:count]
+        lines, addresses, gradients = [], [], ["None"] * parameter_count
+        read = {layout.returned[i]: name for i, name in enumerate(self._upstreams) if upstreams[i] is not None}
+        strides = dict(zip(layout.returned, upstreams))
+        for i, name in enumerate(self._tensors):
+            at, place = layout.order[i], layout.place(i)
+            if name not in kept:  # its values are not read; its address is a good one all the same
+                name = read.get(i) if strides.get(i) == dense_strides(place.shape) else f"x{i}"
+                if name == f"x{i}":
+                    lines.append(self._new(name, place.shape, place.torch_dtype))
+            addresses.append((frame.data[at], f"{name}.data_ptr()"))
+            if i < count and needs[i]:
+                gradients[i] = f"g{i}"
+                lines.append(self._new(f"g{i}", place.own_shape, place.gradient_dtype))
+                addresses.append((frame.add[at], f"g{i}.data_ptr()" + ("" if all(place.own_shape) else f" or {_EMPTY}")))
+            if i in read:
+                addresses.append((frame.read[at], f"{read[i]}.data_ptr()"))
+        scalars = [f"scalars[{i}]" for i in range(len(self._scalars))]
+        lines += pool.lines(addresses, scalars, self._stream_lines)
+        lines.append(f"return {', '.join(gradients)}")
+        parameters = kept + self._upstreams + ["scalars"] * bool(scalars)
+        return compiled(f"{layout.kernel.name}_backward_kind", parameters, lines, {**self._names, **pool.names})
