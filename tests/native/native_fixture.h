@@ -47,6 +47,8 @@ typedef struct native_code {
     uint32_t group;       /* 0: 64 */
     uint64_t entry_flags; /* DDISP_ENTRY_... */
 } native_code;
+/** y = k * a * b through storage buffers, and through addresses. */
+extern const native_code native_buffers, native_addresses;
 ddisp_status native_kernel(const native_fixture *f, const native_code *code,
                            ddisp_kernel **out_kernel);
 
@@ -64,5 +66,7 @@ ddisp_backing native_backing(const ddisp_report *report, uint32_t param, uint64_
 /** Rooms of tests. */
 extern const struct CMUnitTest native_limit_tests[];
 extern const size_t native_limit_test_count;
+extern const struct CMUnitTest native_broken_tests[];
+extern const size_t native_broken_test_count;
 
 #endif
