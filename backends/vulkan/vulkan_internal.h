@@ -162,7 +162,7 @@ struct vulkan__device {
     atomic_uint next_queue;
     atomic_bool lost;
     atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
-    vulkan__buffer dummy;       /* for descriptors that show nothing, made when first needed */
+    vulkan__buffer dummy;       /* for descriptors that show nothing; guarded by elements_lock */
     pthread_mutex_t lock;       /* guards the fields below */
     vulkan__block **blocks;     /* sorted by address */
     uint32_t block_count;
