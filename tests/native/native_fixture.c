@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+const char *native_spec = "vulkan";
+
 static char unavailable[1024];
 
 int native_open(void **state)
@@ -13,7 +15,7 @@ int native_open(void **state)
     memset(&f, 0, sizeof f);
     *state = &f;
     NATIVE_OK(ddisp_context_create(NULL, &f.context));
-    ddisp_status status = ddisp_device_open(f.context, "vulkan", &f.device);
+    ddisp_status status = ddisp_device_open(f.context, native_spec, &f.device);
     if (status == DDISP_STATUS_BACKEND_UNAVAILABLE || status == DDISP_STATUS_NOT_FOUND) {
         (void)ddisp_last_error(unavailable, sizeof unavailable, NULL);
         return 0;

@@ -23,6 +23,9 @@ typedef struct native_fixture {
     ddisp_device_info info;
 } native_fixture;
 
+/** What native_open opens: "vulkan" unless a program sets it. */
+extern const char *native_spec;
+
 int native_open(void **state);
 int native_close(void **state);
 /** To be called first by each test: skips it where there is no device. */
