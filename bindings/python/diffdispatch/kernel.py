@@ -189,7 +189,7 @@ class _Builder:
 class Kernel(Handle):
     """A declared differentiable function with one or more codes. Called forward and backward with tensors."""
 
-    __slots__ = ("context", "name", "params")
+    __slots__ = ("context", "name", "params", "_function")
     _release = staticmethod(raw.ddisp_kernel_release)
 
     def __init__(self, context: Context, name: str, params: Sequence[Param], codes: Sequence[Code], variant_budget: int = 0):
@@ -220,6 +220,15 @@ class Kernel(Handle):
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(param.name for param in self.params)})>"
+
+    def __call__(self, *tensors: Any, **outputs: Any) -> Any:
+        """The kernel as a function of torch tensors, with gradients: diffdispatch.torch.Function(kernel)(...)."""
+        try:
+            function = self._function
+        except AttributeError:
+            from .torch import Function
+            function = self._function = Function(self)
+        return function(*tensors, **outputs)
 
     @property
     def statistics(self) -> dict[str, int]:

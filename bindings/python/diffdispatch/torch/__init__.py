@@ -116,10 +116,17 @@ class Function:
         recording = torch.is_grad_enabled()
         if recording:
             self._check(inputs, given)
-        # A node also notes that tensors were written.
-        if bridge.layout.dirty or (recording and any(tensor.requires_grad for tensor in inputs)):
-            return bridge.node.apply(*inputs, *given, *scalars)
-        return bridge.run(*inputs, *given, *scalars)
+        tensors = inputs + given
+        handed = [tensors[i] for i in bridge.layout.handed]
+        if recording and any(tensor.requires_grad for tensor in inputs):
+            return bridge.node.apply(*handed, *scalars)
+        if not bridge.layout.dirty:
+            return bridge.run(*handed, *scalars)
+        # A node also notes that tensors were written; what it returns without autograd are others over the same memory.
+        found = bridge.node.apply(*handed, *scalars)
+        found = found if isinstance(found, tuple) else (found,)
+        result = tuple([tensors[i] if i in bridge.layout.dirty else other for i, other in zip(bridge.layout.returned, found)])
+        return result if len(result) > 1 else result[0]
 
     def _compile(self) -> Callable[..., Any]:
         """A call without given outputs, written out."""

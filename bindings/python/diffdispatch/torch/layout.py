@@ -15,6 +15,9 @@ from ..context import Device
 from ..kernel import Kernel
 from .frame import Described, Frame
 
+EMPTY = 64
+"""The address of a gradient without elements; 0 would mean that there is none."""
+
 _HALVES = (DType.F16, DType.BF16)
 _BACKWARD_FLAGS = _abi.LAUNCH_ZERO_UPSTREAM | _abi.LAUNCH_OVERWRITE
 
@@ -61,6 +64,11 @@ class Place:
         """Of the gradient that is made for an input."""
         return torch.float32 if self.wide_gradient else self.torch_dtype
 
+    @property
+    def repeated_never(self) -> bool:
+        """The tensor has elements, and the kernel sees none of them: its gradient is zero without a launch."""
+        return 0 in self.shape and 0 not in self.own_shape
+
     def described(self, dense: bool) -> Described:
         """The tensor as it lies, or as a dense copy would."""
         strides = dense_strides(self.own_shape) if dense else self.own_strides
@@ -94,6 +102,15 @@ class Layout:
         self.frozen = [i for i in self.returned if not self.places[self.order[i]].differentiable]
         self.dirty = [i for i in self.returned if self.given or self.places[self.order[i]].is_input]
         """What is written in place."""
+        handed = range(len(self.order) if self.given else len(self.inputs))
+        self.handed = self.dirty + [i for i in handed if i not in self.dirty]
+        """Tensors as a node takes them: what is written comes first, since torch follows a write into a view only there."""
+        self.kept = [i for i, at in enumerate(self.order) if self.keep_outputs or not self.places[at].is_output]
+        """Tensors whose values backward reads."""
+
+    def needed(self, needs: Sequence[bool]) -> List[int]:
+        """Tensors that get a gradient, from ctx.needs_input_grad."""
+        return [i for i, wants in zip(self.handed, needs) if wants and i < len(self.inputs)]
 
     def place(self, i: int) -> Place:
         """Of the tensor that comes at i."""
@@ -104,17 +121,17 @@ class Layout:
         described = [place.described(self.dense) for place in self.places]
         return Frame(self.kernel, Mode.FORWARD, described, 0, Policy.DEFAULT, self.device.handle)
 
-    def backward_frame(self, needs: Sequence[bool], upstreams: Sequence[Optional[Sequence[int]]]) -> Frame:
+    def backward_frame(self, needed: Sequence[int], upstreams: Sequence[Optional[Sequence[int]]]) -> Frame:
         """For a backward launch.
 
-        needs      per input, whether it gets a gradient
+        needed     tensors that get a gradient
         upstreams  per returned tensor the strides of its gradient; None: absent
         """
         given = {self.order[i]: strides for i, strides in zip(self.returned, upstreams) if strides is not None}
-        needed = [at for at, wants in zip(self.inputs, needs) if wants]
+        needed = [self.order[i] for i in needed]
         described = []
         for at, place in enumerate(self.places):
-            tensor = place.described(self.dense or (at in self.made and not self.keep_outputs))
+            tensor = place.described(self.dense or self.order.index(at) not in self.kept)
             tensor.grad_dtype = DType.F32 if place.wide_gradient else place.dtype
             tensor.read_strides = given.get(at)
             if at in needed:

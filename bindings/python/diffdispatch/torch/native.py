@@ -11,12 +11,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from .._abi import Mode
 from .._library import last_error
 from .frame import Frame, launch
-from .layout import Layout, dense_strides
+from .layout import EMPTY, Layout, dense_strides
+from .once import once_only
 
-_EMPTY = 64  # the address of a gradient without elements; 0 would mean that there is none
 _KINDS = 64  # kinds of backward launches that a bridge remembers
 
 
@@ -80,10 +79,10 @@ class NativeBridge:
         self._names: Dict[str, Any] = {"torch": torch, "empty_like": torch.empty_like}
         self._follow_streams()
         pool = _Pool(layout.forward_frame)
-        handed = self._tensors if layout.given else self._tensors[:count]
+        handed = [self._tensors[i] for i in layout.handed]
         parameters = handed + self._scalars
-        lines = [] if layout.given else [self._new(self._tensors[i], place.shape, place.torch_dtype)
-                                         for i, place in enumerate(places) if i >= count]
+        lines = [self._new(name, place.shape, place.torch_dtype, self._tensors[:count])
+                 for name, place in zip(self._tensors, places) if name not in handed]
         lines += pool.lines([(pool.frame.data[at], f"{name}.data_ptr()") for at, name in zip(layout.order, self._tensors)],
                             self._scalars, self._stream_lines)
         returned = [self._tensors[i] for i in layout.returned]
@@ -91,8 +90,9 @@ class NativeBridge:
         names = {**self._names, **pool.names}
         self.run = compiled(layout.kernel.name, parameters, lines + result, names)
         # Detached, an output is not tied to its own node; writes to it are noticed all the same.
-        saved = self._tensors[:count] + ([f"{name}.detach()" for name in self._tensors[count:]] if layout.keep_outputs else [])
-        lines.append(f"ctx.save_for_backward({', '.join(saved)})")
+        saved = [self._tensors[i] + (".detach()" if i >= count else "") for i in layout.kept]
+        if saved:
+            lines.append(f"ctx.save_for_backward({', '.join(saved)})")
         if len(returned) > 1:
             lines.append("ctx.set_materialize_grads(False)")
         if self._scalars:
@@ -121,63 +121,62 @@ class NativeBridge:
         self._stream_lines = ["number = current()", "stream = streams.get(number) or wrap(number)"]
         self._names.update(current=current, streams=streams, wrap=wrap)
 
-    def _new(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> str:
-        """A line that makes a dense tensor, in the quickest way."""
-        for i in range(len(self.layout.inputs)):
-            place = self.layout.place(i)
-            if place.own_shape == shape and place.torch_dtype == dtype and place.own_strides == dense_strides(shape):
-                return f"{name} = empty_like(t{i})"
-        return f"{name} = t0.new_empty({shape}, dtype={dtype})"
+    def _new(self, name: str, shape: Sequence[int], dtype: torch.dtype, there: Sequence[str], zero: bool = False) -> str:
+        """A line that makes a dense tensor, in the quickest way, from one of those that are there."""
+        for other in there:
+            place = self.layout.place(int(other[1:])) if other.startswith("t") else None
+            if place and not zero and (place.own_shape, place.torch_dtype, place.own_strides) == (shape, dtype, dense_strides(shape)):
+                return f"{name} = empty_like({other})"
+        return f"{name} = {there[0]}.new_{'zeros' if zero else 'empty'}({shape}, dtype={dtype})"
 
     def _backward(self, parameter_count: int) -> Callable[..., Any]:
         """The backward function: finds the kind of launch by what needs a gradient and what upstreams are like."""
         layout = self.layout
-        kept = self._tensors if layout.keep_outputs else self._tensors[:len(layout.inputs)]
+        kept = [self._tensors[i] for i in layout.kept]
         widened = [name for name, i in zip(self._upstreams, layout.returned) if layout.place(i).wide_gradient]
         kinds: Dict[Any, Callable[..., Any]] = {}
 
         def make_kind(key: Any) -> Callable[..., Any]:
             if len(kinds) >= _KINDS:
                 kinds.clear()
-            kinds[key] = self._kind(key[0], key[1:], parameter_count)
+            kinds[key] = self._kind(layout.needed(key[0]), key[1:], parameter_count)
             return kinds[key]
 
         lines = ["if is_grad_enabled():", f"    return once(ctx, {', '.join(self._upstreams)})",
                  *[f"{name} = None if {name} is None else {name}.float()" for name in widened],
-                 f"{_tuple(kept)} = ctx.saved_tensors",
+                 *[f"{_tuple(kept)} = ctx.saved_tensors"] * bool(kept),
                  "key = (ctx.needs_input_grad, " + ", ".join(
                      f"None if {name} is None else {name}.stride()" for name in self._upstreams) + ")",
                  "kind = kinds.get(key) or make_kind(key)",
                  f"return kind({', '.join(kept + self._upstreams + ['ctx.scalars'] * bool(self._scalars))})"]
         names: Dict[str, Any] = {"is_grad_enabled": torch.is_grad_enabled, "kinds": kinds, "make_kind": make_kind}
         backward = compiled(f"{layout.kernel.name}_backward", ["ctx"] + self._upstreams, lines, names)
-        # The gradients of a kernel's gradients are not known: with create_graph they are computed, and cannot be differentiated.
-        backward.__globals__["once"] = torch.autograd.function.once_differentiable(backward)
+        backward.__globals__["once"] = once_only(layout.kernel.name, backward)
         return backward
 
-    def _kind(self, needs: Sequence[bool], upstreams: Sequence[Optional[Sequence[int]]], parameter_count: int) -> Callable[..., Any]:
+    def _kind(self, needed: Sequence[int], upstreams: Sequence[Optional[Sequence[int]]], parameter_count: int) -> Callable[..., Any]:
         """Backward for one choice of inputs that need a gradient, and of upstreams."""
         layout = self.layout
-        count = len(layout.inputs)
-        pool = _Pool(lambda: layout.backward_frame(needs[:count], upstreams))
+        pool = _Pool(lambda: layout.backward_frame(needed, upstreams))
         frame = pool.frame
-        kept = self._tensors if layout.keep_outputs else self._tensors[:count]
+        kept = [self._tensors[i] for i in layout.kept]
+        read = {i: (name, strides) for i, name, strides in zip(layout.returned, self._upstreams, upstreams) if strides is not None}
+        there = kept + [name for name, _ in read.values()]
         lines, addresses, gradients = [], [], ["None"] * parameter_count
-        read = {layout.returned[i]: name for i, name in enumerate(self._upstreams) if upstreams[i] is not None}
-        strides = dict(zip(layout.returned, upstreams))
         for i, name in enumerate(self._tensors):
             at, place = layout.order[i], layout.place(i)
             if name not in kept:  # its values are not read; its address is a good one all the same
-                name = read.get(i) if strides.get(i) == dense_strides(place.shape) else f"x{i}"
-                if name == f"x{i}":
-                    lines.append(self._new(name, place.shape, place.torch_dtype))
+                fits = i in read and read[i][1] == dense_strides(place.shape) and not place.wide_gradient
+                name = read[i][0] if fits else f"x{i}"
+                if not fits:
+                    lines.append(self._new(name, place.shape, place.torch_dtype, there))
             addresses.append((frame.data[at], f"{name}.data_ptr()"))
-            if i < count and needs[i]:
-                gradients[i] = f"g{i}"
-                lines.append(self._new(f"g{i}", place.own_shape, place.gradient_dtype))
-                addresses.append((frame.add[at], f"g{i}.data_ptr()" + ("" if all(place.own_shape) else f" or {_EMPTY}")))
+            if i in needed:
+                gradients[layout.handed.index(i)] = f"g{i}"
+                lines.append(self._new(f"g{i}", place.own_shape, place.gradient_dtype, there, place.repeated_never))
+                addresses.append((frame.add[at], f"g{i}.data_ptr()" + (f" or {EMPTY}" if 0 in place.own_shape else "")))
             if i in read:
-                addresses.append((frame.read[at], f"{read[i]}.data_ptr()"))
+                addresses.append((frame.read[at], f"{read[i][0]}.data_ptr()"))
         scalars = [f"scalars[{i}]" for i in range(len(self._scalars))]
         lines += pool.lines(addresses, scalars, self._stream_lines)
         lines.append(f"return {', '.join(gradients)}")

@@ -1,15 +1,15 @@
 """The staged bridge: kernels work on copies, which go through the host. For devices that share no memory with the tensors."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
 from .._library import last_error, lib
 from ..context import Buffer
 from .frame import Frame, launch
-from .layout import Layout
-from .native import _EMPTY
+from .layout import EMPTY, Layout, dense_strides
+from .once import once_only
 
 
 class StagedBridge:
@@ -17,8 +17,6 @@ class StagedBridge:
 
     def __init__(self, layout: Layout):
         self.layout = layout
-        self._count = len(layout.inputs)
-        self._handed = len(layout.order) if layout.given else self._count
         self._widened = [layout.place(i).wide_gradient for i in layout.returned]
         bridge = self
 
@@ -27,8 +25,7 @@ class StagedBridge:
             ctx.kept = bridge._forward(tensors, scalars)
             ctx.scalars = scalars
             ctx.set_materialize_grads(False)
-            made = [tensor.detach() for tensor in tensors[bridge._count:]] if layout.keep_outputs else []
-            ctx.save_for_backward(*tensors[:bridge._count], *made)
+            ctx.save_for_backward(*[tensors[i] if i < len(layout.inputs) else tensors[i].detach() for i in layout.kept])
             if layout.dirty:
                 ctx.mark_dirty(*[tensors[i] for i in layout.dirty])
             if layout.frozen:
@@ -38,9 +35,10 @@ class StagedBridge:
         def backward(ctx: Any, *upstreams: Optional[torch.Tensor]) -> Any:
             if torch.is_grad_enabled():
                 return once(ctx, *upstreams)
-            return bridge._backward(ctx.saved_tensors, ctx.kept, upstreams, ctx.needs_input_grad, ctx.scalars)
+            ctx.saved_tensors  # the copies are used; but torch says when one of the tensors was written meanwhile
+            return bridge._backward(ctx.kept, upstreams, ctx.needs_input_grad, ctx.scalars)
 
-        once = torch.autograd.function.once_differentiable(backward)
+        once = once_only(layout.kernel.name, backward)
         self.node = type(layout.kernel.name, (torch.autograd.Function,), {
             "forward": staticmethod(forward), "backward": staticmethod(backward)})
 
@@ -51,12 +49,14 @@ class StagedBridge:
         return self._returned(tensors)
 
     def _split(self, arguments: Sequence[Any]) -> Tuple[List[torch.Tensor], Sequence[Any]]:
-        """All tensors, outputs that were not given are made; and the numbers."""
-        tensors = list(arguments[:self._handed])
-        for i in range(self._handed, len(self.layout.order)):
-            place = self.layout.place(i)
-            tensors.append(tensors[0].new_empty(place.shape, dtype=place.torch_dtype))
-        return tensors, arguments[self._handed:]
+        """All tensors in their order, outputs that were not given are made; and the numbers."""
+        handed = self.layout.handed
+        found = dict(zip(handed, arguments))
+        for i in range(len(self.layout.order)):
+            if i not in found:
+                place = self.layout.place(i)
+                found[i] = arguments[0].new_empty(place.shape, dtype=place.torch_dtype)
+        return [found[i] for i in range(len(found))], arguments[len(handed):]
 
     def _returned(self, tensors: Sequence[torch.Tensor]) -> Any:
         returned = tuple([tensors[i] for i in self.layout.returned])
@@ -92,7 +92,7 @@ class StagedBridge:
     def _forward(self, tensors: Sequence[torch.Tensor], scalars: Sequence[Any]) -> List[Buffer]:
         """Fills the outputs. Returns the copies, which backward uses."""
         layout = self.layout
-        buffers = [self._upload(tensor) if i < self._count else self._space(tensor) for i, tensor in enumerate(tensors)]
+        buffers = [self._upload(tensor) if i < len(layout.inputs) else self._space(tensor) for i, tensor in enumerate(tensors)]
         frame = layout.forward_frame()
         for at, buffer in zip(layout.order, buffers):
             frame.words[frame.data[at]] = buffer.address
@@ -101,32 +101,28 @@ class StagedBridge:
             self._download(buffers[i], tensors[i])
         return buffers
 
-    def _backward(self, saved: Sequence[torch.Tensor], kept: Sequence[Buffer], upstreams: Sequence[Optional[torch.Tensor]],
-                  needs: Sequence[bool], scalars: Sequence[Any]) -> Any:
-        """A fresh gradient for each input that needs one. saved: looked at so that torch says when one was written meanwhile."""
+    def _backward(self, kept: Sequence[Buffer], upstreams: Sequence[Optional[torch.Tensor]], needs: Sequence[bool],
+                  scalars: Sequence[Any]) -> Any:
+        """A fresh gradient for each input that needs one."""
         layout = self.layout
         upstreams = [upstream if upstream is None or not wide else upstream.float() for upstream, wide in zip(upstreams, self._widened)]
-        strides = [None if upstream is None else _dense(upstream) for upstream in upstreams]
-        frame = layout.backward_frame(needs[:self._count], strides)
+        needed = layout.needed(needs)
+        frame = layout.backward_frame(needed, [None if upstream is None else dense_strides(upstream.shape) for upstream in upstreams])
         for at, buffer in zip(layout.order, kept):
             frame.words[frame.data[at]] = buffer.address
         gradients: List[Optional[torch.Tensor]] = [None] * len(needs)
-        spaces = {}
-        for i in range(self._count):
-            if needs[i]:
-                place = layout.place(i)
-                gradients[i] = gradient = saved[0].new_empty(place.own_shape, dtype=place.gradient_dtype)
-                spaces[i] = self._space(gradient)
-                frame.words[frame.add[layout.order[i]]] = spaces[i].address or _EMPTY
+        spaces = []
+        for i in needed:
+            place = layout.place(i)
+            new = torch.zeros if place.repeated_never else torch.empty
+            gradient = gradients[layout.handed.index(i)] = new(place.own_shape, dtype=place.gradient_dtype, device=layout.torch_device)
+            if not place.repeated_never:
+                spaces.append((self._space(gradient), gradient))
+            frame.words[frame.add[layout.order[i]]] = spaces[-1][0].address or EMPTY if not place.repeated_never else EMPTY
         read = {i: self._upload(upstream) for i, upstream in zip(layout.returned, upstreams) if upstream is not None}
         for i, buffer in read.items():
             frame.words[frame.read[layout.order[i]]] = buffer.address
         self._launch(frame, scalars)
-        for i, buffer in spaces.items():
-            self._download(buffer, gradients[i])  # type: ignore[arg-type]
+        for buffer, gradient in spaces:
+            self._download(buffer, gradient)
         return tuple(gradients)
-
-
-def _dense(tensor: torch.Tensor) -> Tuple[int, ...]:
-    from .layout import dense_strides
-    return dense_strides(tensor.shape)

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""The library through its Python package: devices, tensors, kernels, launches, reports, plans, graphs, errors, callbacks."""
+import ctypes as C
+import gc
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import diffdispatch as dd
+import tap
+from testkernels import kernel
+
+SPECS = [info.spec for info in dd.default_context().devices]
+
+
+def devices():
+    """Every device of the machine, or the one that DDISP_TEST_DEVICE names."""
+    for spec in SPECS:
+        yield dd.open(spec)
+
+
+class Contexts(unittest.TestCase):
+    def test_every_device_is_described_before_it_is_opened(self):
+        for info in dd.default_context().devices:
+            device = dd.open(info.spec)
+            self.assertEqual((device.info.name, device.info.backend), (info.name, info.backend))
+            device.check()
+
+    def test_a_backend_that_is_not_usable_says_why(self):
+        with dd.Context(backends=["host"]) as context:
+            self.assertEqual([backend.name for backend in context.backends if backend.device_count], ["host"])
+            self.assertEqual([info.spec for info in context.devices], ["host:0"])
+        for backend in dd.default_context().backends:
+            self.assertTrue(backend.device_count or backend.reason, backend)
+
+    def test_objects_keep_their_context(self):
+        context = dd.Context(backends=["host"])
+        tensor = context.open("host").tensor([1, 2])
+        context.close()
+        del context
+        gc.collect()
+        self.assertEqual(tensor.tolist(), [1, 2])
+
+    def test_errors_carry_status_and_message(self):
+        with self.assertRaises(dd.Error) as caught:
+            dd.open("no-such-backend")
+        self.assertEqual(caught.exception.status, dd.Status.NOT_FOUND)
+        self.assertIn("no-such-backend", str(caught.exception))
+        self.assertIn("NOT_FOUND", str(caught.exception))
+
+    def test_missing_library_is_told_with_every_place(self):
+        result = subprocess.run([sys.executable, "-c", "import diffdispatch"], text=True, capture_output=True,
+                                env={**os.environ, "DDISP_LIBRARY": "/nowhere/libdiffdispatch.so.0"})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("/nowhere/libdiffdispatch.so.0: no such file", result.stderr)
+
+
+class Tensors(unittest.TestCase):
+    def test_numbers_go_in_and_come_out(self):
+        for device in devices():
+            for dtype, values in (("f32", [[1.5, -2], [3, 4]]), ("f64", [[1e300, 2]]), ("i32", [[-5], [7]]), ("u8", [255, 0]),
+                                  ("bool", [True, False]), ("f16", [0.5, 2]), ("bf16", [1, -3]), ("i64", [2**40])):
+                tensor = device.tensor(values, dtype=dtype)
+                self.assertEqual(tensor.tolist(), values, (device, dtype))
+            self.assertEqual(device.tensor(7).item(), 7)
+            self.assertEqual(device.tensor(7).shape, ())
+            self.assertEqual(device.empty((0, 3)).tolist(), [])
+
+    def test_buffers_are_taken_with_their_dtype(self):
+        device = dd.open("host")
+        import array
+        self.assertEqual(device.tensor(array.array("d", [1, 2])).dtype, dd.DType.F64)
+        self.assertEqual(device.tensor(memoryview(bytes([1, 2, 3]))).tolist(), [1, 2, 3])
+        with self.assertRaisesRegex(TypeError, "data is f64, dtype asks for f32"):
+            device.tensor(array.array("d", [1]), dtype="f32")
+        with self.assertRaisesRegex(ValueError, "different lengths"):
+            device.tensor([[1], [2, 3]])
+        with self.assertRaisesRegex(TypeError, "no dtype"):
+            device.empty(3, "f128")
+
+    def test_gradient_states(self):
+        for device in devices():
+            tensor, frozen = device.tensor([1, 2], requires_grad=True), device.tensor([1, 2])
+            self.assertEqual((tensor.grad_state, frozen.grad_state), (dd.GradState.EMPTY, dd.GradState.NONE))
+            self.assertIsNone(frozen.grad)
+            tensor.grad = device.tensor([3, 4])
+            self.assertEqual(tensor.grad.tolist(), [3, 4])
+            tensor.clear_grad()
+            self.assertEqual(tensor.grad_state, dd.GradState.EMPTY)
+            tensor.requires_grad = False
+            self.assertIsNone(tensor.grad)
+            with self.assertRaises(dd.Error) as caught:
+                frozen.grad = tensor
+            self.assertEqual(caught.exception.status, dd.Status.NO_GRADIENT)
+
+    def test_views_and_element_wise_operations(self):
+        for device in devices():
+            base = device.tensor([[1, 2, 3], [4, 5, 6]])
+            turned = base.as_strided((3, 2), (1, 3))
+            self.assertEqual(turned.tolist(), [[1, 4], [2, 5], [3, 6]])
+            sums = device.zeros((1, 3))
+            sums.accumulate(base, alpha=2)
+            self.assertEqual(sums.tolist(), [[10, 14, 18]])
+            bins = device.zeros(3)
+            bins.scatter_add(0, device.tensor([2, 0, 2], dtype="i32"), device.tensor([1, 10, 100]))
+            self.assertEqual(bins.tolist(), [10, 0, 101])
+            copied = device.empty((2, 3))
+            copied.copy_from(device.tensor([7, 8, 9]))
+            self.assertEqual(copied.tolist(), [[7, 8, 9]] * 2)
+
+    def test_buffers_streams_and_events(self):
+        for device in devices():
+            buffer, stream, event = device.buffer(8), device.stream(), device.event()
+            self.assertEqual(buffer.size_bytes, 8)
+            buffer.write(b"abcdefgh", stream=stream)
+            event.record(stream)
+            event.synchronize()
+            self.assertTrue(event.done)
+            self.assertEqual(bytes(buffer.read(4, offset_bytes=2, stream=stream)), b"cdef")
+            stream.synchronize()
+            device.synchronize()
+            device.trim()
+
+
+class Launches(unittest.TestCase):
+    def setUp(self):
+        self.mul = kernel("mul")
+
+    def mixture(self, device, a_grad, b_grad):
+        a = device.tensor([1, 2, 3], requires_grad=a_grad)
+        b = device.tensor([4, 5, 6], requires_grad=b_grad)
+        y = device.zeros(3, requires_grad=True)
+        self.mul.forward(a, b, y)
+        self.assertEqual(y.tolist(), [4, 10, 18])
+        y.grad = device.tensor([1, 10, 100])
+        return a, b, y
+
+    def test_mixtures_of_gradients(self):
+        for device in devices():
+            for a_grad in (True, False):
+                for b_grad in (True, False):
+                    a, b, y = self.mixture(device, a_grad, b_grad)
+                    self.mul.backward(a, b, y)
+                    self.assertEqual(a.grad and a.grad.tolist(), [4, 50, 600] if a_grad else None)
+                    self.assertEqual(b.grad and b.grad.tolist(), [1, 20, 300] if b_grad else None)
+
+    def test_report_says_what_backs_each_slot(self):
+        for device in devices():
+            a, b, y = self.mixture(device, True, False)
+            report = dd.Report(self.mul.context)
+            self.mul.backward(a, b, y, report=report)
+            self.assertTrue(report.launched)
+            self.assertEqual(report.items, 3)
+            backings = {(slot.param, slot.is_add): slot.backing for slot in report.slots}
+            self.assertEqual(backings, {(0, True): dd.Backing.REAL, (1, True): dd.Backing.OMITTED, (2, False): dd.Backing.REAL})
+            self.assertIn("mul backward", str(report))
+            self.assertIn("frozen", report.label)
+            self.assertEqual(len(report.signature), 16)
+
+    def test_policies_flags_and_explicit_addresses(self):
+        device = dd.open("host")
+        a, b, y = self.mixture(device, True, False)
+        with self.assertRaises(dd.Error) as caught:
+            self.mul.backward(a, dd.Arg(b, policy=dd.Policy.REJECT), y)
+        self.assertEqual(caught.exception.status, dd.Status.GRADIENT_REJECTED)
+        self.mul.backward(a, b, y, policy=dd.Policy.SCRATCH, keep_upstream=True)
+        self.mul.backward(a, b, y, policy=dd.Policy.GUARD, keep_upstream=True)
+        self.assertEqual(a.grad.tolist(), [8, 100, 1200])
+        self.mul.backward(a, b, y, overwrite=True)
+        self.assertEqual(a.grad.tolist(), [4, 50, 600])
+        with self.assertRaisesRegex(dd.Error, "'y' .*no upstream"):
+            self.mul.backward(a, b, y)
+        self.mul.backward(a, b, y, zero_upstream=True)
+        target, upstream = device.zeros(3), device.tensor([1, 1, 1])
+        view = dd.View(a.address, "f32", (3,), requires_grad=True)
+        self.mul.backward(dd.Arg(view, grad_add=target.address), b, dd.Arg(y, grad_read=upstream.address), device=device)
+        self.assertEqual(target.tolist(), [4, 5, 6])
+
+    def test_wrong_arguments_are_named(self):
+        device = dd.open("host")
+        a, y = device.tensor([1, 2]), device.zeros(2)
+        with self.assertRaises(dd.Error) as caught:
+            self.mul.forward(a, device.tensor([1, 2], dtype="i32"), y)
+        self.assertEqual((caught.exception.status, caught.exception.argument), (dd.Status.DTYPE_MISMATCH, 1))
+        with self.assertRaisesRegex(TypeError, "takes 3 arguments, 2 were given"):
+            self.mul.forward(a, y)
+        with self.assertRaisesRegex(TypeError, "parameter 'b' is a tensor; a float was given"):
+            self.mul.forward(a, 1.0, y)
+        scale = kernel("scale")
+        scale.forward(a, 2, y)
+        self.assertEqual(y.tolist(), [2, 4])
+        with self.assertRaises(TypeError):
+            scale.forward(a, "two", y)
+
+    def test_plans_launch_with_other_tensors_of_one_signature(self):
+        for device in devices():
+            a, b, y = device.tensor([1, 2]), device.tensor([3, 4]), device.zeros(2)
+            plan = self.mul.plan(dd.FORWARD, a, b, y)
+            other = device.zeros(2)
+            plan.launch(a, b, y)
+            plan.launch(y, b, other)
+            self.assertEqual((y.tolist(), other.tolist()), ([3, 8], [9, 32]))
+            with self.assertRaises(dd.Error):
+                plan.launch(a.as_strided((2,), (0,)), b, y)
+
+    def test_a_step_is_captured_and_replayed(self):
+        for device in devices():
+            stream = device.stream()
+            a, b, y = device.tensor([1, 2]), device.tensor([3, 4]), device.zeros(2)
+            try:
+                with dd.capture(stream) as step:
+                    self.mul.forward(a, b, y, stream=stream)
+                    self.mul.forward(y, b, a, stream=stream)
+            except dd.Error as error:
+                self.assertEqual(error.status, dd.Status.UNSUPPORTED)
+                continue
+            self.assertEqual(step.launch_count, 2)
+            self.assertEqual(a.tolist(), [1, 2])
+            step.launch(stream)
+            step.launch(stream)
+            stream.synchronize()
+            self.assertEqual(a.tolist(), [81, 512])
+
+    def test_a_host_kernel_in_python(self):
+        device = dd.open("host")
+
+        def shift(block, begin, end):
+            views = C.cast(C.addressof(block.contents) + C.sizeof(dd._abi.ddisp_block), C.POINTER(dd._abi.ddisp_device_tensor))
+            x, y = (C.cast(views[i].data, C.POINTER(C.c_float)) for i in range(2))
+            for i in range(begin, end):
+                y[i] = x[i] + 1
+
+        add = dd.Kernel(dd.default_context(), "add_one", [dd.Param("x", dd.IN, "f32"), dd.Param("y", dd.OUT, "f32")],
+                        [dd.Code("host", "host-function", entries=[dd.Entry(dd.FORWARD, function=shift, function_id=77)])])
+        x, y = device.tensor(list(range(1000))), device.zeros(1000)
+        add.forward(x, y)
+        self.assertEqual(y.tolist(), [i + 1 for i in range(1000)])
+
+
+class Callbacks(unittest.TestCase):
+    def test_case_52_no_call_after_a_log_is_closed(self):
+        """Eight threads provoke messages; closing the context ends the calls though its devices live on."""
+        calls = []
+        context = dd.Context(backends=["host"], log_level=dd.LogLevel.DEBUG, log=lambda level, message: calls.append(message))
+        device = context.open("host")
+        heard = len(calls)
+        self.assertGreater(heard, 0)
+        context.close()
+        heard = len(calls)
+        gc.collect()
+        mul = kernel("mul", context=dd.default_context())
+
+        def work():
+            for _ in range(200):
+                tensor = device.tensor([1, 2])
+                tensor.fill(3)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(calls), heard)
+        del mul
+
+    def test_case_52_release_hooks_run_once(self):
+        device = dd.open("host")
+        memory = (C.c_float * 4)(1, 2, 3, 4)
+        released = []
+        for i in range(100):
+            buffer = device.wrap(C.addressof(memory), 16, lambda i=i: released.append(i))
+            gc.collect() if i % 25 == 0 else None
+            self.assertEqual(bytes(buffer.read(4)), bytes(C.c_float(1)))
+            buffer.close()
+        device.synchronize()
+        self.assertEqual(released, list(range(100)))
+
+    def test_case_52_release_hook_of_many_threads(self):
+        device = dd.open("host")
+        memory = (C.c_float * 4)()
+        released = []
+
+        def work():
+            for _ in range(100):
+                device.wrap(C.addressof(memory), 16, lambda: released.append(1)).close()
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        device.synchronize()
+        self.assertEqual(len(released), 800)
+
+    def test_failed_wrap_calls_nothing(self):
+        released = []
+        with self.assertRaises(dd.Error):
+            dd.open("host").wrap(0, 16, lambda: released.append(1))
+        gc.collect()
+        self.assertEqual(released, [])
+
+
+if __name__ == "__main__":
+    tap.main()
