@@ -97,10 +97,26 @@ static vulkan__segment *take_pending(vulkan__stream *stream, uint64_t size_bytes
     return NULL;
 }
 
+/* An empty block of its own that is hardly longer than what is asked for. */
+static vulkan__segment *take_dedicated(vulkan__device *device, uint64_t size_bytes)
+{
+    for (uint32_t i = 0; i < device->block_count; i++) {
+        vulkan__segment *segment = device->blocks[i]->first;
+        if (!device->blocks[i]->dedicated || !segment->free || segment->size_bytes < size_bytes ||
+            segment->size_bytes - size_bytes > size_bytes / 4)
+            continue;
+        use(device, segment, segment->size_bytes);
+        return segment;
+    }
+    return NULL;
+}
+
 vulkan__segment *vulkan__pool_take(vulkan__device *device, vulkan__stream *stream,
                                    uint64_t size_bytes)
 {
     vulkan__segment *segment = take_pending(stream, size_bytes);
+    if (!segment)
+        segment = take_dedicated(device, size_bytes);
     if (segment)
         return segment;
     for (uint32_t i = 0; i < device->block_count; i++) {
@@ -164,6 +180,23 @@ static void join(vulkan__device *device, vulkan__segment *segment)
     backend_release(device->services, next);
 }
 
+/* Whether an empty block is kept, so that a loop that frees and allocates makes no calls: one
+ * shared one, and blocks of their own up to a quarter of the memory. */
+static bool keeps(const vulkan__device *device, const vulkan__block *block)
+{
+    uint64_t kept_bytes = 0;
+    for (uint32_t i = 0; i < device->block_count; i++) {
+        const vulkan__block *other = device->blocks[i];
+        if (!empty(other))
+            continue;
+        if (!block->dedicated && !other->dedicated && other != block)
+            return false;
+        if (other->dedicated)
+            kept_bytes += other->buffer.size_bytes;
+    }
+    return !block->dedicated || kept_bytes <= device->adapter->memory_bytes / 4;
+}
+
 void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment)
 {
     vulkan__block *block = segment->block;
@@ -174,12 +207,7 @@ void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment)
         join(device, segment->previous);
     if (!empty(block))
         return;
-    /* One empty shared block is kept, so that a loop that frees and allocates makes no calls. */
-    bool keep = !block->dedicated;
-    for (uint32_t i = 0; i < device->block_count && keep; i++)
-        keep =
-            device->blocks[i] == block || device->blocks[i]->dedicated || !empty(device->blocks[i]);
-    if (!keep)
+    if (!keeps(device, block))
         remove_block(device, block);
 }
 
