@@ -1,81 +1,15 @@
 /*
  * test_cache_disk.c - the kernel cache on disk seen from a program: what is kept, what is found
- * again, what is told apart, what is repaired, and that it stays within its bound. A new setting on
- * the same directory is a restart as far as the cache is concerned.
+ * again, what is told apart, and that it stays within its bound.
  */
 #define _GNU_SOURCE /* utimensat */
 
-#include "compiler_fixture.h"
+#include "restart.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* One launch of y = f(a, b), forward; the kernel's counters. */
-static ddisp_kernel_statistics run(struct setting *s, const struct recipe *recipe, float expected)
-{
-    ddisp_kernel *kernel = kernel_make(s, recipe);
-    ddisp_tensor *a = VECTOR(s, 0, 5, 6), *b = VECTOR(s, 0, 2, 2), *y = VECTOR(s, 0, 0, 0);
-    const ddisp_arg args[3] = {DDISP_ARG(a), DDISP_ARG(b), DDISP_ARG(y)};
-    assert_ok(ddisp_launch(kernel, DDISP_MODE_FORWARD, args, 3, NULL, NULL));
-    float got[2];
-    assert_ok(ddisp_tensor_read(y, got, sizeof got, NULL));
-    if (got[0] != expected)
-        fail_msg("y[0] is %g, expected %g", (double)got[0], (double)expected);
-    ddisp_kernel_statistics statistics = kernel_statistics(kernel);
-    ddisp_tensor_release(a);
-    ddisp_tensor_release(b);
-    ddisp_tensor_release(y);
-    ddisp_kernel_release(kernel);
-    return statistics;
-}
-
-/* The same in a new context on the directory. */
-static ddisp_kernel_statistics restart(const char *directory, const struct recipe *recipe,
-                                       float expected)
-{
-    struct setting *s = setting_open(directory);
-    ddisp_kernel_statistics statistics = run(s, recipe, expected);
-    assert_int_equal(s->warnings, 0);
-    setting_close(s, false);
-    return statistics;
-}
-
-#define COUNTS(statistics, read, made, repaired)                                                   \
-    do {                                                                                           \
-        ddisp_kernel_statistics counts_statistics = (statistics);                                  \
-        assert_int_equal(counts_statistics.artifacts_read, (read));                                \
-        assert_int_equal(counts_statistics.artifacts_made, (made));                                \
-        assert_int_equal(counts_statistics.artifacts_repaired, (repaired));                        \
-    } while (0)
-
-static int fresh(void **state)
-{
-    static char directory[256];
-    control_reset();
-    directory_make(directory);
-    *state = directory;
-    return 0;
-}
-
-static int gone(void **state)
-{
-    directory_remove(*state);
-    return 0;
-}
-
-static const struct recipe mul = {.source = SOURCE_MUL};
-
-/* Path of the only entry. */
-static void only_entry(const char *directory, char path[512])
-{
-    char names[4096];
-    assert_int_equal(directory_list(directory, names, sizeof names), 1);
-    names[strcspn(names, "\n")] = '\0';
-    (void)snprintf(path, 512, "%s/%s", directory, names);
-}
 
 static void restart_with_a_warm_cache_compiles_nothing(void **state)
 {
@@ -149,121 +83,6 @@ static void case_27_same_name_other_source(void **state)
     assert_int_equal(control()->compiles, 2);
 }
 
-/* ---- case 28: entries that are damaged */
-
-static void put_file(const char *path, const void *bytes, size_t size)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
-}
-
-static size_t get_file(const char *path, unsigned char *bytes, size_t capacity)
-{
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, capacity, file);
-    fclose(file);
-    assert_true(size < capacity);
-    return size;
-}
-
-/* The damaged entry is a miss, is made anew, and the next restart finds it whole. */
-static void repaired(const char *directory, const char *path, const unsigned char *whole,
-                     size_t size)
-{
-    unsigned char now[8192];
-    COUNTS(restart(directory, &mul, 10), 0, 1, 1);
-    assert_int_equal(get_file(path, now, sizeof now), size);
-    assert_memory_equal(now, whole, size);
-    COUNTS(restart(directory, &mul, 10), 1, 0, 0);
-    assert_int_equal(directory_list(directory, NULL, 0), 1);
-}
-
-static void case_28_damaged_entries_are_repaired(void **state)
-{
-    const char *directory = *state;
-    unsigned char whole[8192], damaged[8192 + 1024] = {0};
-    char path[512];
-    COUNTS(restart(directory, &mul, 10), 0, 1, 0);
-    only_entry(directory, path);
-    size_t size = get_file(path, whole, sizeof whole);
-    const size_t cuts[] = {0, 1, 47, size / 2, size - 1, size + 1024};
-    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-        memcpy(damaged, whole, size);
-        put_file(path, damaged, cuts[i]);
-        repaired(directory, path, whole, size);
-    }
-    for (size_t at = 0; at < size; at += 97) {
-        memcpy(damaged, whole, size);
-        damaged[at] ^= 0x40;
-        put_file(path, damaged, size);
-        repaired(directory, path, whole, size);
-    }
-    memset(damaged, 0x5A, sizeof damaged);
-    put_file(path, damaged, size); /* something else altogether */
-    repaired(directory, path, whole, size);
-}
-
-static void case_28_other_things_in_the_place_of_an_entry(void **state)
-{
-    const char *directory = *state;
-    unsigned char whole[8192];
-    char path[512], aside[512];
-    COUNTS(restart(directory, &mul, 10), 0, 1, 0);
-    only_entry(directory, path);
-    size_t size = get_file(path, whole, sizeof whole);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0);
-    repaired(directory, path, whole, size);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0); /* an open that waits for a writer */
-    repaired(directory, path, whole, size);
-    (void)snprintf(aside, sizeof aside, "%s-aside", directory);
-    assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(symlink(aside, path), 0); /* somebody else's file */
-    repaired(directory, path, whole, size);
-    assert_int_equal(unlink(aside), 0);
-}
-
-/* An entry that is another key's: what a collision of two hashes would look like. */
-static void case_28_entry_of_another_key(void **state)
-{
-    static const struct recipe other = {.source = "entry forward: $0 $1 + >2\n",
-                                        .forward_only = true};
-    const char *directory = *state;
-    char path[512], names[4096], second[512];
-    unsigned char whole[8192];
-    COUNTS(restart(directory, &mul, 10), 0, 1, 0);
-    only_entry(directory, path);
-    size_t size = get_file(path, whole, sizeof whole);
-    COUNTS(restart(directory, &other, 7), 0, 1, 0);
-    assert_int_equal(directory_list(directory, names, sizeof names), 2);
-    for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n")) {
-        (void)snprintf(second, sizeof second, "%s/%s", directory, name);
-        if (strcmp(second, path) != 0)
-            break;
-    }
-    put_file(second, whole, size);
-    COUNTS(restart(directory, &other, 7), 0, 1, 1);
-    COUNTS(restart(directory, &other, 7), 1, 0, 0);
-    COUNTS(restart(directory, &mul, 10), 1, 0, 0);
-}
-
-/* The library finds nothing wrong, but the backend does not take it any more. */
-static void artifact_that_the_backend_refuses_is_made_anew(void **state)
-{
-    COUNTS(restart(*state, &mul, 10), 0, 1, 0);
-    control()->refuse_artifacts = true;
-    ddisp_kernel_statistics statistics = restart(*state, &mul, 10);
-    assert_int_equal(statistics.variants_built, 1);
-    assert_int_equal(statistics.artifacts_read, 0);
-    assert_int_equal(control()->refusals, 2); /* that from disk, then the new one */
-    control()->refuse_artifacts = false;
-    COUNTS(restart(*state, &mul, 10), 1, 0, 0);
-}
-
 /* ---- case 30: headers */
 
 static void case_30_headers_are_part_of_the_key(void **state)
@@ -293,13 +112,6 @@ static void case_30_header_included_by_a_header(void **state)
     COUNTS(restart(*state, &recipe, 10), 0, 1, 0);
     recipe.headers = second;
     COUNTS(restart(*state, &recipe, 35), 0, 1, 0);
-}
-
-static void file_of(const char *directory, const char *name, const char *text)
-{
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
-    put_file(path, text, strlen(text));
 }
 
 /* A directory to include from: the library does not see what is read there, so nothing is kept. */
@@ -537,7 +349,7 @@ static void strangers_in_the_directory_are_left_alone(void **state)
     assert_non_null(strstr(names, "0123456789abcdef.ddisp\n"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, restart_fresh, restart_gone)
 
 int main(void)
 {
@@ -545,10 +357,6 @@ int main(void)
         TEST(restart_with_a_warm_cache_compiles_nothing),
         TEST(report_says_where_the_variant_is_from),
         TEST(case_27_same_name_other_source),
-        TEST(case_28_damaged_entries_are_repaired),
-        TEST(case_28_other_things_in_the_place_of_an_entry),
-        TEST(case_28_entry_of_another_key),
-        TEST(artifact_that_the_backend_refuses_is_made_anew),
         TEST(case_30_headers_are_part_of_the_key),
         TEST(case_30_header_included_by_a_header),
         TEST(case_30_include_path_turns_the_cache_off),

@@ -249,6 +249,60 @@ static void no_verdict_on_gradients_goes_stale(void **state)
     }
 }
 
+/* Two codes: the first adds without atomics and is preferred where that is right. */
+static ddisp_kernel *plain_first(struct setting *s)
+{
+    static const ddisp_entry entries[1] = {DDISP_ENTRY(DDISP_MODE_BACKWARD, "backward", 1)};
+    static const ddisp_code_param plain[2] = {
+        {.param = 0, .write_mode = DDISP_WRITE_MODE_PLAIN_ADD},
+        {.param = 1, .write_mode = DDISP_WRITE_MODE_PLAIN_ADD}};
+    const ddisp_param params[3] = {
+        DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 2, DDISP_PARAM_DIFFERENTIABLE),
+        DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 2, DDISP_PARAM_DIFFERENTIABLE),
+        DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 2, DDISP_PARAM_DIFFERENTIABLE)};
+    ddisp_code codes[2] = {DDISP_CODE("compiler", "rpn", SOURCE_MUL, strlen(SOURCE_MUL), entries,
+                                      DDISP_CODE_ANY_LAYOUT),
+                           DDISP_CODE("compiler", "rpn", SOURCE_MUL, strlen(SOURCE_MUL), entries,
+                                      DDISP_CODE_ANY_LAYOUT)};
+    codes[0].params = plain;
+    codes[0].param_count = 2;
+    codes[0].param_size = (uint32_t)sizeof plain[0];
+    ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_kernel *kernel = NULL;
+    desc.size = (uint32_t)sizeof desc;
+    desc.name = "k";
+    desc.params = params;
+    desc.param_count = 3;
+    desc.param_size = (uint32_t)sizeof params[0];
+    desc.codes = codes;
+    desc.code_count = 2;
+    desc.code_size = (uint32_t)sizeof codes[0];
+    assert_ok(ddisp_kernel_create(s->context, &desc, &kernel));
+    return kernel;
+}
+
+static void no_choice_of_code_goes_stale(void **state)
+{
+    struct setting *s = *state;
+    ddisp_report *report = new_report(s);
+    for (size_t first = 0; first < WAYS; first++) {
+        ddisp_kernel *kernel = plain_first(s);
+        for (size_t second = 0; second < WAYS; second++)
+            for (int k = 0; k < 2; k++) {
+                const struct way *way = &ways[k ? second : first];
+                struct memory m;
+                memset(&m, 0, sizeof m);
+                assert_ok(launch_way(s, kernel, &m, way, report));
+                uint32_t code = info_of(report).code, expected = way->expected ? 1 : 0;
+                if (code != expected)
+                    fail_msg("%s: code %u instead of %u", way->name, code, expected);
+            }
+        assert_int_equal(kernel_statistics(kernel).variants_built, 2);
+        ddisp_kernel_release(kernel);
+    }
+    ddisp_report_release(report);
+}
+
 /* A code that takes dense tensors alone. */
 static void no_verdict_on_layouts_goes_stale(void **state)
 {
@@ -391,6 +445,7 @@ int main(void)
         TEST(case_12_aligned_first_then_misaligned),
         TEST(case_34_one_signature_for_all_sizes),
         TEST(no_verdict_on_gradients_goes_stale),
+        TEST(no_choice_of_code_goes_stale),
         TEST(no_verdict_on_layouts_goes_stale),
         TEST(remembered_plan_is_the_one_that_would_be_made),
         TEST(case_53_scalars_of_another_size),
