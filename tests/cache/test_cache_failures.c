@@ -202,6 +202,40 @@ static void half_an_entry_of_a_killed_writer_is_swept(void **state)
     assert_int_equal(control()->compiles, 1); /* entry 1 was whole */
 }
 
+/* Each allocation of a launch fails in turn, with an empty cache and with a full one: the launch
+ * says so or does without, and the next one is right. */
+static void every_failed_allocation_is_survived(void **state)
+{
+    uint32_t failed = 0;
+    for (int warm = 0; warm < 2; warm++) {
+        bool through = false;
+        for (uint32_t at = 1; !through; at++) {
+            if (!warm)
+                directory_remove(*state);
+            struct setting *s = setting_open(*state);
+            struct recipe recipe = {.source = "entry forward: $0 1 + >2\n", .forward_only = true};
+            ddisp_kernel *kernel = kernel_make(s, &recipe);
+            ddisp_tensor *x = VECTOR(s, 0, 1), *y = VECTOR(s, 0, 0);
+            const ddisp_arg args[3] = {DDISP_ARG(x), DDISP_ARG(x), DDISP_ARG(y)};
+            s->fail_at = s->calls + at;
+            ddisp_status status = ddisp_launch(kernel, DDISP_MODE_FORWARD, args, 3, NULL, NULL);
+            through = s->calls < s->fail_at;
+            s->fail_at = 0;
+            assert_true(status == DDISP_STATUS_OK || status == DDISP_STATUS_OUT_OF_MEMORY);
+            failed += status != DDISP_STATUS_OK;
+            if (status)
+                assert_ok(ddisp_launch(kernel, DDISP_MODE_FORWARD, args, 3, NULL, NULL));
+            EXPECT(y, 2);
+            assert_int_equal(s->warnings, 0);
+            ddisp_tensor_release(x);
+            ddisp_tensor_release(y);
+            ddisp_kernel_release(kernel);
+            setting_close(s, false);
+        }
+    }
+    assert_true(failed >= 4);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
 
 int main(void)
@@ -215,6 +249,7 @@ int main(void)
         TEST(case_33_directory_that_goes_away),
         TEST(no_storm_of_warnings_or_tries),
         TEST(half_an_entry_of_a_killed_writer_is_swept),
+        TEST(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests_name("cache_failures", tests, NULL, NULL);
 }

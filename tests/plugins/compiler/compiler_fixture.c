@@ -84,6 +84,24 @@ static void log_message(void *user_data, ddisp_log_level level, const char *mess
     (void)snprintf(s->warning, sizeof s->warning, "%s", message);
 }
 
+static void *allocate(void *user_data, uint64_t size_bytes)
+{
+    struct setting *s = user_data;
+    if (__atomic_add_fetch(&s->calls, 1, __ATOMIC_RELAXED) == s->fail_at)
+        return NULL;
+    void *block = malloc(size_bytes);
+    if (block)
+        __atomic_add_fetch(&s->blocks, 1, __ATOMIC_RELAXED);
+    return block;
+}
+
+static void release(void *user_data, void *pointer)
+{
+    struct setting *s = user_data;
+    __atomic_sub_fetch(&s->blocks, 1, __ATOMIC_RELAXED);
+    free(pointer);
+}
+
 struct setting *setting_open(const char *directory)
 {
     struct setting *s = calloc(1, sizeof *s);
@@ -93,8 +111,13 @@ struct setting *setting_open(const char *directory)
         (void)snprintf(s->directory, sizeof s->directory, "%s", directory);
     else
         directory_make(s->directory);
+    const ddisp_allocator allocator = {.size = (uint32_t)sizeof allocator,
+                                       .user_data = s,
+                                       .allocate = allocate,
+                                       .release = release};
     ddisp_context_desc desc = DDISP_ZERO;
     desc.size = (uint32_t)sizeof desc;
+    desc.allocator = &allocator;
     desc.log = log_message;
     desc.log_user_data = s;
     desc.log_level = DDISP_LOG_LEVEL_DEBUG;
@@ -110,6 +133,7 @@ void setting_close(struct setting *s, bool remove_directory)
 {
     ddisp_device_release(s->device);
     ddisp_context_release(s->context);
+    assert_int_equal(s->blocks, 0); /* nothing leaks, whatever the test did */
     if (remove_directory)
         directory_remove(s->directory);
     free(s);

@@ -22,6 +22,8 @@ struct setting {
     char directory[256]; /* of the kernel cache */
     uint32_t warnings;
     char warning[1024]; /* the last one */
+    /* host memory of the context: blocks now held, calls, and which call fails (0: none) */
+    uint32_t blocks, calls, fail_at;
 };
 
 /** A kernel to be made: all zero but source is y = f(x...) of `param_count` f32 vectors, the last
