@@ -251,6 +251,7 @@ static ddisp_status read_device(cuda__device *device, const cuda__instance *inst
     device->capability_major = (uint32_t)values[CAPABILITY_MAJOR];
     device->capability_minor = (uint32_t)values[CAPABILITY_MINOR];
     device->max_shared_bytes = (uint32_t)values[SHARED_BYTES];
+    device->multiprocessors = (uint32_t)values[MULTIPROCESSORS];
     device->virtual_memory = values[VIRTUAL_MEMORY] != 0;
     *out_pools = values[POOLS] != 0;
     return DDISP_STATUS_OK;
@@ -275,6 +276,7 @@ ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out
     device->ordinal = (int)index;
     device->version = instance->version;
     (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->builtin.lock, NULL);
     status = read_device(device, instance, &pools);
     if (status != DDISP_STATUS_OK) {
         goto fail;
@@ -295,6 +297,7 @@ ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out
     *out_device = device;
     return DDISP_STATUS_OK;
 fail:
+    (void)pthread_mutex_destroy(&device->builtin.lock);
     (void)pthread_mutex_destroy(&device->lock);
     backend_release(services, device);
     return status;
@@ -309,6 +312,7 @@ void cuda__device_close(void *device_handle)
          * still queued must be through by then. */
         cuda__note(device, device->api->ctx_synchronize(), "cuCtxSynchronize");
         cuda__sink_release(device);
+        cuda__builtin_release(device);
         if (device->pool && !cuda__driver_lost(device->ordinal)) {
             cuda__note(device, device->api->mem_pool_destroy(device->pool), "cuMemPoolDestroy");
         }
@@ -318,6 +322,7 @@ void cuda__device_close(void *device_handle)
         cuda__note(device, device->api->primary_ctx_release(device->handle),
                    "cuDevicePrimaryCtxRelease");
     }
+    (void)pthread_mutex_destroy(&device->builtin.lock);
     (void)pthread_mutex_destroy(&device->lock);
     backend_release(device->services, device);
 }

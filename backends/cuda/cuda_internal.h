@@ -12,6 +12,7 @@
 
 #include "backend_support.h"
 #include "cuda_api.h"
+#include "cuda_builtin.h"
 #include "cuda_ptx.h"
 
 #include <pthread.h>
@@ -69,6 +70,7 @@ typedef struct cuda__device {
     cu__pool pool;       /* NULL: the device has no memory pools */
     uint32_t capability_major, capability_minor;
     uint32_t max_shared_bytes;
+    uint32_t multiprocessors;
     bool virtual_memory; /* ranges can be reserved and mapped */
     uint64_t memory_bytes;
     char release[32]; /* of the driver, such as "580.159.04"; empty when the system does not tell */
@@ -76,6 +78,7 @@ typedef struct cuda__device {
     cuda__stream *streams; /* all, so that running out of memory can wait for them */
     cuda__sink sink;       /* the core's lock guards it */
     atomic_uint captures;  /* streams that record now */
+    cuda__builtin builtin; /* has a lock of its own */
 } cuda__device;
 
 /** Fails with "cuda:<ordinal>: call: NAME (number): text", for a device that is not open; notes a
@@ -200,6 +203,21 @@ ddisp_status cuda__staging_send(cuda__device *device, cuda__stream *stream, cu__
                                 const void *data, uint64_t size_bytes);
 /** Frees it; the stream has been waited for, or `lost` says that no driver call may be made. */
 void cuda__staging_release(cuda__device *device, cuda__stream *stream, bool lost);
+
+/* ---- element-wise work (cuda_accumulate.c, cuda_scatter.c; cuda_operations.h is between them) */
+
+ddisp_status cuda__fill_elements(void *device, void *stream,
+                                 const ddisp_backend_tensor *destination, uint64_t bits);
+ddisp_status cuda__accumulate(void *device, void *stream, const ddisp_backend_tensor *destination,
+                              const ddisp_backend_tensor *source, double alpha, uint32_t operation,
+                              uint64_t flags);
+ddisp_status cuda__scatter_add(void *device, void *stream, const ddisp_backend_tensor *destination,
+                               uint32_t axis, int64_t axis_extent,
+                               const ddisp_backend_tensor *index,
+                               const ddisp_backend_tensor *source,
+                               const ddisp_backend_range *skipped, uint64_t flags);
+/** Unloads the backend's own kernels, with the context current. */
+void cuda__builtin_release(cuda__device *device);
 
 /* ---- sink (cuda_sink.c) */
 

@@ -11,6 +11,7 @@
 char sample_message[2048];
 ddisp_status sample_status;
 uint64_t sample_live_host_allocations;
+uint64_t sample_fail_allocation;
 uint64_t sample_warnings;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,6 +20,10 @@ static void *allocate(void *self, uint64_t size_bytes)
 {
     (void)self;
     pthread_mutex_lock(&lock);
+    if (sample_fail_allocation > 0 && --sample_fail_allocation == 0) {
+        pthread_mutex_unlock(&lock);
+        return NULL;
+    }
     sample_live_host_allocations++;
     pthread_mutex_unlock(&lock);
     return calloc(1, size_bytes);

@@ -14,6 +14,7 @@ extern const ddisp_backend_services sample_services;
 extern char sample_message[2048]; /* of the last failure */
 extern ddisp_status sample_status;
 extern uint64_t sample_live_host_allocations;
+extern uint64_t sample_fail_allocation; /* the nth from now on fails; 0: none */
 extern uint64_t sample_warnings;
 
 /** A file of the test's folder, NUL-terminated; aborts when it cannot be read. */
