@@ -46,8 +46,9 @@ static void dirty_memory_makes_no_difference(void **state)
             copy = *r;
             for (uint32_t a = 0; a < r->arg_count; a++) /* past the rank nothing is read */
                 for (uint32_t axis = r->views[a].rank; axis < 8; axis++)
-                    copy.shapes[a][axis] = copy.strides[a][0][axis] = noise * 0x01010101;
+                    r->shapes[a][axis] = r->strides[a][0][axis] = (int64_t)noise * 0x01010101;
             request_signature(r, &signature);
+            *r = copy;
             assert_int_equal(signature.byte_count, r->byte_count);
             assert_memory_equal(signature.bytes, r->bytes, r->byte_count);
             for (uint32_t b = signature.byte_count; b < DDISP_SIGNATURE_CAPACITY; b++)
