@@ -3,7 +3,9 @@
  * instructions as callgrind counts them (where valgrind is installed), for launches of 1 to 32
  * tensors among 1 to a million cached signatures.
  *
- * Usage: signature [--json] [--quick]
+ * Usage: signature [--json] [--quick | --full]
+ *
+ * --quick leaves the million out; --full counts instructions for it too, which takes minutes.
  *
  * "hot" asks for one signature again and again, as a training loop does; "cold" for a random one of
  * those that are cached, so that every look-up waits for memory. Goal: at most 150 ns, hot, for 8
@@ -231,7 +233,7 @@ static void print_series(const char *name, const double raw[BLOCKS])
 }
 
 static bool row(const char *self, uint32_t tensors, uint32_t entries, uint32_t calls, bool json,
-                bool first)
+                bool first, bool full)
 {
     double raw[3][BLOCKS], median[3];
     struct subject *s = make(tensors, entries);
@@ -244,8 +246,7 @@ static bool row(const char *self, uint32_t tensors, uint32_t entries, uint32_t c
     median[2] = measure(s, cold, calls, raw[2]);
     uint32_t size = s->launch.signature_size;
     drop(s);
-    /* A million entries under callgrind take minutes; a thousand tell the same. */
-    double counted = entries > 1000 ? 0 : instructions(self, tensors, entries);
+    double counted = entries > 1000 && !full ? 0 : instructions(self, tensors, entries);
     if (!json) {
         printf("%7u %8u %6u %8.1f %8.1f %8.1f ", tensors, entries, size, median[0], median[1],
                median[2]);
@@ -271,7 +272,7 @@ static bool row(const char *self, uint32_t tensors, uint32_t entries, uint32_t c
 
 int main(int count, char **values)
 {
-    bool json = false, quick = false;
+    bool json = false, quick = false, full = false;
     char name[128];
     if (count == 5 && strcmp(values[1], "--loop") == 0) {
         struct subject *s =
@@ -283,12 +284,15 @@ int main(int count, char **values)
         return 0;
     }
     for (int i = 1; i < count; i++) {
-        json |= strcmp(values[i], "--json") == 0;
-        quick |= strcmp(values[i], "--quick") == 0;
-        if (strcmp(values[i], "--json") != 0 && strcmp(values[i], "--quick") != 0) {
-            fprintf(stderr, "usage: %s [--json] [--quick]\n", values[0]);
+        bool *known = strcmp(values[i], "--json") == 0    ? &json
+                      : strcmp(values[i], "--quick") == 0 ? &quick
+                      : strcmp(values[i], "--full") == 0  ? &full
+                                                          : NULL;
+        if (!known) {
+            fprintf(stderr, "usage: %s [--json] [--quick | --full]\n", values[0]);
             return 2;
         }
+        *known = true;
     }
     processor(name, sizeof name);
     if (json)
@@ -301,7 +305,7 @@ int main(int count, char **values)
     for (int t = 0; t < TENSOR_COUNTS; t++)
         for (int e = 0; e < (quick ? ENTRY_COUNTS - 1 : ENTRY_COUNTS); e++)
             if (!row(values[0], tensor_counts[t], entry_counts[e], quick ? 2000 : 20000, json,
-                     t + e == 0))
+                     t + e == 0, full))
                 return 1;
     if (json)
         printf("\n]}\n");
