@@ -290,7 +290,9 @@ KERNEL_OF(ddisp_not_finite, work_scatter)
          n += (uint64_t)gridDim.x * WORK_GROUP) {
         uint64_t cell[1];
         number value[1];
-        fetch(work, n, cell, value, &skipped);
+        places<uint64_t, 1> at;
+        at.find(work, n);
+        fetch(work, at, cell, value, &skipped);
         if (!is_finite(value[0]))
             add(work.to_type, memory_of(work, cell[0]), value[0]);
     }

@@ -54,54 +54,80 @@ template <typename SUM> DEVICE SUM sum_of_lanes(SUM sum, uint32_t lane)
     return sum;
 }
 
-// The cells and elements of this lane's items, first, first + LANES, ... Cells that are not there
-// are ~0, and their elements 0.
-template <typename CELL, int N>
-DEVICE void fetch(const work_scatter &work, uint64_t first, CELL (&cell)[N], number (&value)[N],
-                  uint32_t *skipped)
-{
-    const char *from[N], *where[N];
-    int64_t base[N], at[3];
+// Where this lane's items lie: first, first + LANES, ... What is past the end is the last one
+// again.
+template <typename CELL, int N> struct places {
+    const char *from[N], *index[N];
+    CELL base[N];
     bool is_there[N];
-    if (work.items.rank == 1) {
-        uint64_t n = first < work.items.count ? first : 0;
-        place<3>(work.items, {work.from_stride, work.index_stride, work.cell_stride}, n, at);
-    }
+
+    MEMBER void find(const work_scatter &work, uint64_t first)
+    {
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        uint64_t n = first + (uint32_t)k * LANES;
-        is_there[k] = n < work.items.count;
-        if (work.items.rank == 1) {
-            int64_t step = is_there[k] ? k * (int)LANES : 0;
-            from[k] = work.from + at[0] + step * work.from_stride[0];
-            where[k] = work.index + at[1] + step * work.index_stride[0];
-            base[k] = at[2] + step * work.cell_stride[0];
-        } else {
+        for (int k = 0; k < N; k++) {
+            int64_t at[3];
+            uint64_t n = first + (uint32_t)k * LANES;
+            is_there[k] = n < work.items.count;
             n = is_there[k] ? n : work.items.count - 1;
             place<3>(work.items, {work.from_stride, work.index_stride, work.cell_stride}, n, at);
             from[k] = work.from + at[0];
-            where[k] = work.index + at[1];
-            base[k] = at[2];
+            index[k] = work.index + at[1];
+            base[k] = (CELL)at[2];
         }
     }
-    int64_t index[N];
-    if (work.index_type == WORK_I32) {
+
+    // The same where all items are there and have one stride.
+    MEMBER void find_in_line(const work_scatter &work, uint64_t first)
+    {
+        const char *from_0 = work.from + (int64_t)first * work.from_stride[0];
+        const char *index_0 = work.index + (int64_t)first * work.index_stride[0];
+        CELL base_0 = (CELL)first * (CELL)work.cell_stride[0];
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            index[k] = *(const int32_t *)where[k];
-    } else {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            index[k] = *(const int64_t *)where[k];
+        for (int k = 0; k < N; k++) {
+            is_there[k] = true;
+            from[k] = from_0 + k * (int64_t)LANES * work.from_stride[0];
+            index[k] = index_0 + k * (int64_t)LANES * work.index_stride[0];
+            base[k] = base_0 + (CELL)(k * LANES) * (CELL)work.cell_stride[0];
+        }
     }
-    load_all(work.from_type, from, value);
+};
+
+// Cells and elements. Cells that are not there are ~0, and their elements 0.
+template <typename CELL, int N>
+DEVICE void fetch(const work_scatter &work, const places<CELL, N> &at, CELL (&cell)[N],
+                  number (&value)[N], uint32_t *skipped)
+{
+    bool inside[N];
+    if (work.index_type == WORK_I32) {
+        const uint32_t extent = work.extent < 0x80000000ll ? (uint32_t)work.extent : 0x80000000u;
+        uint32_t index[N];
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            index[k] = *(const uint32_t *)at.index[k];
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            inside[k] = index[k] < extent;
+            cell[k] = at.base[k] + (CELL)index[k] * (CELL)work.index_cells;
+        }
+    } else {
+        uint64_t index[N];
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            index[k] = *(const uint64_t *)at.index[k];
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            inside[k] = index[k] < (uint64_t)work.extent;
+            cell[k] = at.base[k] + (CELL)index[k] * (CELL)work.index_cells;
+        }
+    }
+    load_all(work.from_type, at.from, value);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        bool inside = (uint64_t)index[k] < (uint64_t)work.extent;
-        *skipped += is_there[k] && !inside;
-        inside = is_there[k] && inside;
-        cell[k] = inside ? (CELL)(base[k] + index[k] * work.index_cells) : (CELL) ~(CELL)0;
-        value[k] = inside ? value[k] : (number)0;
+        *skipped += at.is_there[k] && !inside[k];
+        if (!inside[k] || !at.is_there[k]) {
+            cell[k] = (CELL) ~(CELL)0;
+            value[k] = 0;
+        }
     }
 }
 
@@ -147,7 +173,12 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
         number value[ITEMS];
         goes_on = first < work.items.count;
         if (goes_on) {
-            fetch(work, first + lane, cell, value, &skipped);
+            places<CELL, ITEMS> at;
+            if (work.items.rank == 1 && first + RUN <= work.items.count)
+                at.find_in_line(work, first + lane);
+            else
+                at.find(work, first + lane);
+            fetch(work, at, cell, value, &skipped);
         } else {
 #pragma unroll
             for (uint32_t k = 0; k < ITEMS; k++) {
