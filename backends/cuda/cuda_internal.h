@@ -142,7 +142,7 @@ struct cuda__stream {
     cuda__staging *staging;     /* made at first use */
     cu__address block_address;  /* device memory for argument blocks that go by pointer */
     uint64_t block_capacity_bytes;
-    bool borrowed; /* the application's: it is not destroyed */
+    bool borrowed;                        /* the application's: it is not destroyed */
     cuda__mark *first_timed, *last_timed; /* whose events tell the time, tickets increase */
     uint32_t timed_count;
     cuda__graph *recording; /* NULL: work runs; guarded by the device's lock */
