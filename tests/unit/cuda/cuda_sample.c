@@ -4,6 +4,7 @@
 #include "cuda_sample.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ ddisp_status sample_status;
 uint64_t sample_live_host_allocations;
 uint64_t sample_fail_allocation;
 uint64_t sample_warnings;
+uint64_t sample_fail_allocation;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

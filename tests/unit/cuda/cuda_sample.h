@@ -16,6 +16,8 @@ extern ddisp_status sample_status;
 extern uint64_t sample_live_host_allocations;
 extern uint64_t sample_fail_allocation; /* the nth from now on fails; 0: none */
 extern uint64_t sample_warnings;
+/** The nth allocation from now (1: the next) fails; 0: none. */
+extern uint64_t sample_fail_allocation;
 
 /** A file of the test's folder, NUL-terminated; aborts when it cannot be read. */
 char *sample_read(const char *name, uint64_t *out_size_bytes);
