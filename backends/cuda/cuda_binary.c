@@ -60,7 +60,7 @@ const char *cuda__cubin_open(cuda__cubin *cubin, const void *bytes, uint64_t siz
     if (head.e_machine != EM_CUDA) {
         return "it is an ELF file for another machine";
     }
-    if (head.e_type != ET_EXEC) {
+    if (head.e_type == ET_REL) {
         return "it is not linked (relocatable device code)";
     }
     cubin->architecture = head.e_ident[EI_ABIVERSION] >= ABI_WITH_SM_IN_SECOND_BYTE

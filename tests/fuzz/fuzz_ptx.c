@@ -65,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const ddisp_param params[2] = {
         DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
         DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE)};
-    static const ddisp_native_arg natives[2] = {DDISP_NATIVE(DDISP_SOURCE_DATA, 0),
+    static const ddisp_native_arg natives[3] = {DDISP_NATIVE(DDISP_SOURCE_GRAD_ADD, 0),
+                                                DDISP_NATIVE(DDISP_SOURCE_GRAD_READ, 1),
                                                 DDISP_NATIVE(DDISP_SOURCE_NUMEL, 1)};
     const ddisp_backend_table *table = NULL;
     if (size == 0)
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     entry.name = names[choice >> 1 & 3];
     if (choice & 8) {
         entry.native = natives;
-        entry.native_count = 2;
+        entry.native_count = 3;
     }
     ddisp_code code = {.backend = "cuda",
                        .format = "ptx",
