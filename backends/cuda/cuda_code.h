@@ -96,7 +96,8 @@ typedef struct cuda__variant {
     backend_native_places places;
 } cuda__variant;
 
-/** The declared list against the kernel's parameters. CODE_INVALID names the argument. */
+/** The declared list against the kernel's parameters: count of them, those up to CUDA__MAX_PARAMS
+ * described. CODE_INVALID names the argument. */
 ddisp_status cuda__native_check(const ddisp_backend_services *services,
                                 const ddisp_backend_code *code, const ddisp_entry *entry,
                                 const cuda__param *params, uint32_t count);

@@ -106,9 +106,9 @@ static ddisp_status check_parameters(const ddisp_backend_services *services,
         (void)snprintf(name, sizeof name, "%.*s", (int)found->name_length, found->name);
         return cuda__block_check(services, code, name, found->param_count, found->param_bytes);
     }
-    uint32_t count = cuda__ptx_params(code->code->bytes, code->code->size_bytes, found, params,
-                                      CUDA__MAX_PARAMS);
-    return cuda__native_check(services, code, entry, params, count);
+    (void)cuda__ptx_params(code->code->bytes, code->code->size_bytes, found, params,
+                           CUDA__MAX_PARAMS);
+    return cuda__native_check(services, code, entry, params, found->param_count);
 }
 
 /* A switch of a parameter that the kernel does not have is a mistake in the code. */

@@ -62,6 +62,12 @@ ddisp_status cuda__native_check(const ddisp_backend_services *services,
                                 const cuda__param *params, uint32_t count)
 {
     backend_native_places places = {.count = 0};
+    if (count > CUDA__MAX_PARAMS) {
+        return backend_fail(services, DDISP_STATUS_CODE_INVALID, 0,
+                            "kernel %s: entry '%s' has more than %u parameters, the most that "
+                            "native arguments can fill",
+                            code->kernel_name, entry->name, CUDA__MAX_PARAMS);
+    }
     ddisp_status status = backend_native_place(services, code, entry, &places);
     for (uint32_t at = 0; status == DDISP_STATUS_OK && at < places.count && at < count; at++) {
         status = check_one(services, code, entry, places.argument[at], at, &params[at], count);

@@ -164,14 +164,14 @@ static ddisp_status check_threads(cuda__device *device, const ddisp_backend_vari
 static ddisp_status check_parameters(cuda__device *device, const ddisp_backend_variant *variant,
                                      const cuda__variant *built)
 {
-    cuda__param params[CUDA__MAX_PARAMS] = {{0}};
+    cuda__param params[CUDA__MAX_PARAMS + 1] = {{0}};
     uint32_t count = 0;
     cu__result result = CU__SUCCESS;
     if (!device->api->func_get_param_info ||
         cuda__format_of(variant->code->code) == CUDA__FORMAT_PTX) {
         return DDISP_STATUS_OK;
     }
-    for (; count < CUDA__MAX_PARAMS; count++) {
+    for (; count <= CUDA__MAX_PARAMS; count++) {
         size_t offset_bytes = 0, size_bytes = 0;
         result =
             device->api->func_get_param_info(built->function, count, &offset_bytes, &size_bytes);

@@ -207,6 +207,37 @@ static void parameters_are_read_with_care(void **state)
     }
 }
 
+/* More parameters than a list has room for would be read from behind it. */
+static void more_parameters_than_arguments_can_fill_are_refused(void **state)
+{
+    (void)state;
+    static char text[8192];
+    static ddisp_native_arg natives[128];
+    size_t used =
+        (size_t)snprintf(text, sizeof text,
+                         ".version 7.5\n.target sm_75\n.address_size 64\n.visible .entry mul_bwd(");
+    for (int i = 0; i < 129; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s.param .u64 p%d",
+                                 i ? ",\n" : "", i);
+    }
+    (void)snprintf(text + used, sizeof text - used, ")\n{\nret;\n}\n");
+    for (int i = 0; i < 128; i++) {
+        natives[i] = (ddisp_native_arg)DDISP_NATIVE(DDISP_SOURCE_NUMEL, 0);
+    }
+    sample_code code;
+    uint64_t mask;
+    declare(&code, "ptx", text, strlen(text), DDISP_MODE_FORWARD, "mul_bwd");
+    code.entries[0].native = natives;
+    code.entries[0].native_count = 128;
+    assert_int_equal(inspect(&code, &mask), DDISP_STATUS_CODE_INVALID);
+    says("more than 128");
+    char *last = strstr(text, ",\n.param .u64 p128");
+    memmove(last, last + strlen(",\n.param .u64 p128"),
+            strlen(last) + 1 - strlen(",\n.param .u64 p128"));
+    code.code.size_bytes = strlen(text);
+    assert_int_equal(inspect(&code, &mask), DDISP_STATUS_OK);
+}
+
 /* ---- machine code */
 
 static void cubins_are_read(void **state)
@@ -448,6 +479,7 @@ int main(void)
         cmocka_unit_test(swapped_and_missing_arguments_are_found_by_name),
         cmocka_unit_test(address_of_a_block_fits_a_pointer),
         cmocka_unit_test(parameters_are_read_with_care),
+        cmocka_unit_test(more_parameters_than_arguments_can_fill_are_refused),
         cmocka_unit_test(cubins_are_read),
         cmocka_unit_test(cubin_entries_are_found),
         cmocka_unit_test(broken_cubins_are_refused),
