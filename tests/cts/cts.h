@@ -44,7 +44,8 @@ extern const cts_test cts_mixture_tests[], cts_gradient_tests[], cts_upstream_te
     cts_order_tests[], cts_memory_tests[], cts_view_tests[], cts_signature_tests[],
     cts_report_tests[], cts_bad_object_tests[], cts_bad_kernel_tests[], cts_bad_launch_tests[],
     cts_alias_tests[], cts_struct_tests[], cts_thread_tests[], cts_stream_tests[], cts_case_tests[],
-    cts_code_tests[], cts_write_tests[], cts_graph_tests[];
+    cts_code_tests[], cts_write_tests[], cts_graph_tests[], cts_accumulate_tests[],
+    cts_copy_tests[], cts_scatter_tests[], cts_sink_tests[];
 
 /** Ends the test as skipped, with a reason (printf). Only from the test function itself. */
 #define CTS_SKIP(t, ...)                                                                           \
@@ -118,6 +119,18 @@ void cts_no_gradient(ddisp_tensor *tensor, const char *what, const char *file, i
 #define CTS_STATE(tensor, state) assert_int_equal(cts_tensor_info(tensor).grad_state, (state))
 /** Reads all elements as doubles into values. */
 void cts_read(ddisp_tensor *tensor, double *values, size_t count);
+
+/** A tensor of any dtype from numbers, rounded to nearest even. */
+ddisp_tensor *cts_numbers(cts *t, ddisp_dtype dtype, uint32_t rank, const int64_t *shape,
+                          const int64_t *strides, const double *values);
+/** The number that the dtype has nearest to value. */
+double cts_rounded(ddisp_dtype dtype, double value);
+/** The number that 16 bits of f16 or bf16 stand for. */
+double cts_from_half(ddisp_dtype dtype, uint16_t bits);
+/** Below a limit; the same numbers everywhere. */
+uint32_t cts_random(uint64_t *state, uint32_t below);
+/** Strides for a shape: any order and direction of axes, with gaps, without overlap. */
+void cts_random_strides(uint64_t *state, uint32_t rank, const int64_t *shape, int64_t *strides);
 
 /** Whether the device adds one tensor to another, which conversions of gradients need. */
 bool cts_accumulates(cts *t);

@@ -79,11 +79,22 @@ static double f16(uint16_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
+double cts_from_half(ddisp_dtype dtype, uint16_t bits)
+{
+    if (dtype == DDISP_DTYPE_F16)
+        return f16(bits);
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
 static double element(ddisp_dtype dtype, const void *data, size_t i)
 {
     switch (dtype) {
     case DDISP_DTYPE_F16:
-        return f16(((const uint16_t *)data)[i]);
+    case DDISP_DTYPE_BF16:
+        return cts_from_half(dtype, ((const uint16_t *)data)[i]);
     case DDISP_DTYPE_F32:
         return ((const float *)data)[i];
     case DDISP_DTYPE_F64:
