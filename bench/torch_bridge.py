@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""bench/torch_bridge.py: CPU time of forward + backward through diffdispatch.torch, beside a hand-written autograd.Function.
+"""bench/torch_bridge.py: what forward + backward through diffdispatch.torch takes, beside a hand-written autograd.Function.
 
 usage: python3 bench/torch_bridge.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--json]
 
-Both compute y = a * b and the gradients of both inputs. They alternate in one process, block by block; medians are given, and where
-the bridge's own time goes. Needs torch, the built library (DDISP_LIBRARY, else the build tree) and the tests' kernels.
+Two functions, with the gradients that are wanted: the product y = a * b, one operation of torch, and the polynomial
+y = c0 + c1 x + c2 x^2, several. They alternate in one process, block by block; medians of blocks are given, for CPU time of the process
+(all its threads) and for the time that passes until the calls return. Needs torch, the built library
+(DDISP_LIBRARY, else the newest build of the tree) and the tests' kernels.
 """
 import argparse
+import ctypes
 import json
 import pathlib
 import statistics
@@ -20,11 +23,12 @@ import torch  # noqa: E402
 
 import diffdispatch as dd  # noqa: E402
 import diffdispatch.torch as ddt  # noqa: E402
+from diffdispatch.torch.frame import launch  # noqa: E402
 from testkernels import kernel  # noqa: E402
 
 
 class HandWritten(torch.autograd.Function):
-    """What one writes today: torch operations, and gradients only where they are needed."""
+    """What one writes today: operations of torch, and gradients only where they are needed."""
 
     @staticmethod
     def forward(ctx, a, b):
@@ -37,99 +41,134 @@ class HandWritten(torch.autograd.Function):
         return (upstream * b if ctx.needs_input_grad[0] else None, upstream * a if ctx.needs_input_grad[1] else None)
 
 
-def bare(ctx_free):
-    """A node of autograd that does nothing: what torch itself takes for one."""
-    class Bare(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, b):
-            ctx.save_for_backward(a, b)
-            return ctx_free[0]
+class Polynomial(torch.autograd.Function):
+    """The same for y = c[0] + c[1] x + c[2] x^2."""
 
-        @staticmethod
-        def backward(ctx, upstream):
-            ctx.saved_tensors
-            return ctx_free[1], ctx_free[2]
-    return Bare
+    @staticmethod
+    def forward(ctx, x, c):
+        ctx.save_for_backward(x, c)
+        return torch.addcmul(c[0], x, torch.addcmul(c[1], x, c[2]))
+
+    @staticmethod
+    def backward(ctx, upstream):
+        x, c = ctx.saved_tensors
+        slope = upstream * torch.addcmul(c[1], x, c[2], value=2) if ctx.needs_input_grad[0] else None
+        coefficients = None
+        if ctx.needs_input_grad[1]:
+            first = upstream * x
+            coefficients = torch.stack((upstream.sum(), first.sum(), torch.dot(first, x)))
+        return slope, coefficients
 
 
-def timed(function, calls, synchronize):
-    """Nanoseconds of CPU time per call."""
-    begin = time.process_time_ns()
+class Bare(torch.autograd.Function):
+    """The same without its operations: what torch takes for a node, and for its output and gradients."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return torch.empty_like(a)
+
+    @staticmethod
+    def backward(ctx, upstream):
+        a, b = ctx.saved_tensors
+        return (torch.empty_like(a) if ctx.needs_input_grad[0] else None, torch.empty_like(b) if ctx.needs_input_grad[1] else None)
+
+
+def block(function, calls, synchronize):
+    """CPU time and time passed, in nanoseconds per call."""
+    cpu, wall = time.process_time_ns(), time.perf_counter_ns()
     for _ in range(calls):
         function()
-    end = time.process_time_ns()
+    result = (time.process_time_ns() - cpu) / calls, (time.perf_counter_ns() - wall) / calls
     synchronize()
-    return (end - begin) / calls
+    return result
+
+
+def cases_of(device, elements):
+    """Name -> function without arguments."""
+    a, b = (torch.rand(elements, device=device, requires_grad=True) for _ in range(2))
+    frozen, upstream = (torch.rand(elements, device=device) for _ in range(2))
+    plain = [tensor.detach() for tensor in (a, b)]
+    stores = ddt.Function(kernel("product"), keep_outputs=False)
+    adds = ddt.Function(kernel("example"), keep_outputs=False)
+    keeps = ddt.Function(kernel("example"))
+    poly = ddt.Function(kernel("poly"), keep_outputs=False, shapes={"y": "x"})
+    c = torch.rand(3, device=device, requires_grad=True)
+
+    def step(function, *inputs):
+        wanted = tuple(tensor for tensor in inputs if tensor.requires_grad)
+        return lambda: torch.autograd.grad(function(*inputs), wanted, upstream)
+
+    layout = stores._bridge((a, b), ()).layout
+    frame = layout.forward_frame()
+    frame.kept = [*plain, torch.empty_like(plain[0])]
+    for at, tensor in zip(layout.order, frame.kept):
+        frame.words[frame.data[at]] = tensor.data_ptr()
+    stream = None
+    if device.type == "cuda":
+        wrapped = layout.device.wrap_stream(torch.cuda.current_stream(device).cuda_stream)
+        stream = ctypes.c_void_p(wrapped.handle)
+        frame.kept.append(wrapped)
+    return {
+        "torch": step(HandWritten.apply, a, b),
+        "diffdispatch": step(stores, a, b),
+        "diffdispatch, kernel adds": step(adds, a, b),
+        "diffdispatch, kernel adds, outputs kept": step(keeps, a, b),
+        "torch, one frozen": step(HandWritten.apply, a, frozen),
+        "diffdispatch, one frozen": step(stores, a, frozen),
+        "diffdispatch, kernel adds, one frozen": step(adds, a, frozen),
+        "torch, polynomial": step(Polynomial.apply, a, c),
+        "diffdispatch, polynomial": step(poly, a, c),
+        "node without operations": step(Bare.apply, a, b),
+        "torch, forward alone": lambda: plain[0] * plain[1],
+        "diffdispatch, forward alone": lambda: stores(*plain),
+        "forward launch through ctypes": lambda: launch(*frame.arguments, stream),
+        "call of a C function through ctypes": dd.raw.ddisp_version,
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--elements", type=int, default=32)
-    parser.add_argument("--blocks", type=int, default=40)
+    parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    device = torch.device(options.device)
+    device = torch.device(options.device, 0) if options.device == "cuda" else torch.device(options.device)
     synchronize = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
-
-    a = torch.rand(options.elements, device=device, requires_grad=True)
-    b = torch.rand(options.elements, device=device, requires_grad=True)
-    frozen = torch.rand(options.elements, device=device)
-    upstream = torch.rand(options.elements, device=device)
-    plain = [tensor.detach() for tensor in (a, b)]
-    mul = ddt.Function(kernel("mul"))
-    lean = ddt.Function(kernel("mul"), keep_outputs=False)
-    Bare = bare((torch.rand_like(upstream), torch.rand_like(upstream), torch.rand_like(upstream)))
-
-    def step(function, *inputs):
-        wanted = tuple(tensor for tensor in inputs if tensor.requires_grad)
-        return lambda: torch.autograd.grad(function(*inputs), wanted, upstream)
-
-    cases = {
-        "torch": step(HandWritten.apply, a, b),
-        "diffdispatch": step(mul, a, b),
-        "diffdispatch keep_outputs=False": step(lean, a, b),
-        "torch, one frozen": step(HandWritten.apply, a, frozen),
-        "diffdispatch, one frozen": step(mul, a, frozen),
-        "a node that does nothing": step(Bare.apply, a, b),
-        "torch forward": lambda: plain[0] * plain[1],
-        "diffdispatch forward": lambda: mul(*plain),
-    }
-    bridge = mul._bridge((a, b), ())
-    outputs = bridge.new_outputs(a)
-    detached = (plain[0], plain[1]) + outputs
-    frame = bridge._forward_frame()
-    parts = {
-        "forward in the bridge": lambda: bridge.forward(detached, ()),
-        "of it the C call": lambda: dd.torch.frame.launch(*frame.arguments, None) if device.type == "cpu" else None,
-        "backward in the bridge": lambda: bridge.backward(detached, (upstream,), (True, True), (), None),
-        "finding the bridge": lambda: mul._bridge((a, b), ()),
-        "an output": lambda: bridge.new_outputs(a),
-    }
-    bridge.forward(detached, ())
-    for at, tensor in zip(frame.data, detached):
-        frame.words[at] = tensor.data_ptr()
-    series = {name: [] for name in (*cases, *parts)}
-    for function in (*cases.values(), *parts.values()):
-        timed(function, 50, synchronize)
+    cases = cases_of(device, options.elements)
+    cpu, wall = {name: [] for name in cases}, {name: [] for name in cases}
+    for function in cases.values():
+        block(function, 200, synchronize)
     for _ in range(options.blocks):
-        for name, function in (*cases.items(), *parts.items()):
-            series[name].append(timed(function, options.calls, synchronize))
-    medians = {name: statistics.median(values) for name, values in series.items()}
-    ratio = statistics.median(ours / theirs for ours, theirs in zip(series["diffdispatch"], series["torch"]))
-    share = medians["diffdispatch"] - medians["a node that does nothing"]
-    result = {"torch": torch.__version__, "diffdispatch": dd.__version__, "device": str(device), "elements": options.elements,
-              "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu", "median_ns": medians,
-              "ratio": ratio, "bridge_share_ns": share, "series_ns": series}
+        for name, function in cases.items():
+            found = block(function, options.calls, synchronize)
+            cpu[name].append(found[0])
+            wall[name].append(found[1])
+    medians = {name: (statistics.median(cpu[name]), statistics.median(wall[name])) for name in cases}
+    ratios = {f"{ours} / {theirs}": [statistics.median(one / two for one, two in zip(series[ours], series[theirs]))
+                                     for series in (cpu, wall)]
+              for ours, theirs in (("diffdispatch", "torch"), ("diffdispatch, one frozen", "torch, one frozen"),
+                                   ("diffdispatch, polynomial", "torch, polynomial"),
+                                   ("diffdispatch, kernel adds", "torch"), ("diffdispatch, kernel adds, one frozen", "torch, one frozen"))}
+    share = [ours - node for ours, node in zip(medians["diffdispatch"], medians["node without operations"])]
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps({
+            "torch": torch.__version__, "diffdispatch": dd.__version__, "device": str(device), "elements": options.elements,
+            "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu", "calls": options.calls,
+            "median_cpu_ns": {name: value[0] for name, value in medians.items()},
+            "median_wall_ns": {name: value[1] for name, value in medians.items()},
+            "ratios_cpu_wall": ratios, "bridge_share_ns_cpu_wall": share, "cpu_ns": cpu, "wall_ns": wall}))
         return
-    print(f"y = a * b on {options.elements} elements, {device}, torch {torch.__version__}: CPU time per call, median of {options.blocks}")
-    for name, value in medians.items():
-        print(f"  {value / 1000:9.2f} us  {name}")
-    print(f"diffdispatch / torch, forward + backward: {ratio:.2f}; the bridge takes {share / 1000:.2f} us above a node that does nothing")
+    print(f"{options.elements} elements, {device}, torch {torch.__version__}; us per call, medians of {options.blocks} blocks\n"
+          "      CPU     wall")
+    for name, (one, two) in medians.items():
+        print(f"{one / 1000:9.2f}{two / 1000:9.2f}  {name}")
+    for name, (one, two) in ratios.items():
+        print(f"{one:9.2f}{two:9.2f}  {name}")
+    print(f"{share[0] / 1000:9.2f}{share[1] / 1000:9.2f}  the bridge and the library, above a node without operations")
 
 
 if __name__ == "__main__":

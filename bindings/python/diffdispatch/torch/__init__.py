@@ -95,15 +95,14 @@ class Function:
         if not self._inputs:
             raise TypeError(f"{kernel!r} has no tensor among its inputs")
         self._bridges: Dict[Any, Bridge] = {}
-        self._plain = None if self._in_place or self._undifferentiable else self._compile()
+        if not self._in_place and not self._undifferentiable:
+            self.__class__ = type("Function", (type(self),), {"__call__": self._compile(), "__module__": __name__})
 
     def __repr__(self) -> str:
         return f"<function of {self.kernel!r}>"
 
     def __call__(self, *arguments: Any, **outputs: torch.Tensor) -> Any:
-        if outputs or self._plain is None:
-            return self._call(arguments, outputs)
-        return self._plain(*arguments)
+        return self._call(arguments, outputs)
 
     def _call(self, arguments: Sequence[Any], outputs: Mapping[str, torch.Tensor]) -> Any:
         """Any call."""
@@ -119,27 +118,28 @@ class Function:
         tensors = inputs + given
         handed = [tensors[i] for i in bridge.layout.handed]
         if recording and any(tensor.requires_grad for tensor in inputs):
-            return bridge.node.apply(*handed, *scalars)
+            return bridge.apply(*handed, *scalars)
         if not bridge.layout.dirty:
             return bridge.run(*handed, *scalars)
         # A node also notes that tensors were written; what it returns without autograd are others over the same memory.
-        found = bridge.node.apply(*handed, *scalars)
+        found = bridge.apply(*handed, *scalars)
         found = found if isinstance(found, tuple) else (found,)
         result = tuple([tensors[i] if i in bridge.layout.dirty else other for i, other in zip(bridge.layout.returned, found)])
         return result if len(result) > 1 else result[0]
 
     def _compile(self) -> Callable[..., Any]:
-        """A call without given outputs, written out."""
+        """__call__ written out, for kernels whose calls without given outputs write nothing in place."""
         names = [f"{re.sub('[^A-Za-z0-9_]', '_', name)}_" for name in self._argument_names]
         tensors = [names[i] for i in self._tensor_arguments]
         passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
         key = ", ".join(f"{name}.dtype, {name}.device, {name}.shape, {name}.stride()" for name in tensors)
-        lines = ["try:", f"    bridge = bridges[{key}]", "except LookupErrors:", f"    bridge = find(({', '.join(tensors)},), ())",
+        lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)",
+                 "try:", f"    bridge = bridges[{key}]", "except Missing:", f"    bridge = self._bridge(({', '.join(tensors)},), ())",
                  f"if ({' or '.join(f'{name}.requires_grad' for name in tensors)}) and is_grad_enabled():",
-                 f"    return bridge.node.apply({passed})", f"return bridge.run({passed})"]
-        return compiled(self.kernel.name, names, lines, {
-            "bridges": self._bridges, "find": self._bridge, "is_grad_enabled": torch.is_grad_enabled,
-            "LookupErrors": (KeyError, AttributeError, TypeError, RuntimeError)})
+                 f"    return bridge.apply({passed})", f"return bridge.run({passed})"]
+        return compiled(self.kernel.name, ["self", *names, "/", "**outputs"], lines, {
+            "bridges": self._bridges, "is_grad_enabled": torch.is_grad_enabled,
+            "Missing": (KeyError, AttributeError, TypeError, RuntimeError)})
 
     def _check(self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
         """What autograd could not follow is refused before anything is written."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 from .. import _abi
 from .._abi import DType, Mode, Policy
@@ -51,7 +51,7 @@ class Frame:
         self._memory = bytearray(sum(sizes))
         self._free = starts[4]
         self.words = memoryview(self._memory).cast("Q")
-        """The frame's memory in units of 64 bits. Places of addresses in it, per tensor: */"""
+        """The frame's memory in units of 64 bits. The places of addresses in it, per tensor:"""
         self.data: List[int] = []
         self.add: List[int] = []
         self.read: List[int] = []
@@ -76,11 +76,6 @@ class Frame:
         self.arguments = (C.c_void_p(kernel.handle), C.c_uint32(mode), C.c_void_p(C.addressof(args)), C.c_uint32(count),
                           C.c_void_p(C.addressof(options)))
         """All arguments of ddisp_launch but the stream."""
-
-    @property
-    def parts(self) -> Tuple[Any, ...]:
-        """What generated code works with: words, numbers, and the arguments that differ from frame to frame."""
-        return self.words, self.numbers, self.arguments[2], self.arguments[4], self
 
     def _scalar(self, arg: _abi.ddisp_arg, param: Param, offset: int) -> None:
         letter = _LETTERS.get(DType(param.dtype))

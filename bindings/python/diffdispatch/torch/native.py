@@ -46,27 +46,38 @@ class _Pool:
     """Frames of one kind, and the text that launches one."""
 
     def __init__(self, make: Callable[[], Frame]):
-        first = make()
-        frames = [first.parts]
-        self.frame = first
-        self.names = {"pop": frames.pop, "push": frames.append, "make": lambda: make().parts,
-                      "kernel": first.arguments[0], "mode": first.arguments[1], "count": first.arguments[3],
+        self.frame = make()
+        kept = [self.frame]  # frames live as long as the pool
+        free = [self._parts(self.frame)]
+
+        def more() -> Tuple[Any, ...]:
+            kept.append(make())
+            return self._parts(kept[-1])
+
+        kernel, mode, _, count, _ = self.frame.arguments
+        self.names = {"pop": free.pop, "push": free.append, "more": more, "kernel": kernel, "mode": mode, "count": count,
                       "launch": launch, "last_error": last_error}
 
-    def lines(self, addresses: Sequence[Tuple[int, str]], scalars: Sequence[str], stream: Sequence[str]) -> List[str]:
+    @staticmethod
+    def _parts(frame: Frame) -> Tuple[Any, ...]:
+        """What a launch works with and what differs from frame to frame."""
+        return frame.words, frame.arguments[2], frame.arguments[4], frame.numbers
+
+    @staticmethod
+    def lines(addresses: Sequence[Tuple[int, str]], scalars: Sequence[str], stream: Sequence[str]) -> List[str]:
         """addresses: words and what is put there."""
-        return ["try:", "    frame = pop()", "except IndexError:", "    frame = make()",
-                "words, numbers, args, options, _ = frame",
-                *[f"words[{word}] = {value}" for word, value in addresses],
-                *[f"numbers[{i}][0] = {name}" for i, name in enumerate(scalars)],
-                *stream,
-                "if launch(kernel, mode, args, count, options, stream):", "    raise last_error()",
-                "push(frame)"]
+        result = ["try:", "    frame = pop()", "except IndexError:", "    frame = more()", "words, args, options, numbers = frame"]
+        values = [value for _, value in addresses]
+        for value in dict.fromkeys(values):  # asked once
+            places = [f"words[{word}]" for word, other in addresses if other == value]
+            result.append(" = ".join(places) + f" = {value}")
+        result += [f"numbers[{i}][0] = {name}" for i, name in enumerate(scalars)]
+        return result + [*stream, "if launch(kernel, mode, args, count, options, stream):", "    raise last_error()", "push(frame)"]
 
 
 class NativeBridge:
-    """Calls of one kernel on torch's memory: `run` without autograd, `node` as a node of autograd. Both take the inputs, the outputs
-    where they are given, and the numbers."""
+    """Calls of one kernel on torch's memory: `run` without autograd, `apply` as a node of autograd. Both take tensors in the
+    order of the layout's `handed`, and then the numbers."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -75,8 +86,8 @@ class NativeBridge:
         self._tensors = [f"t{i}" for i in range(len(places))]
         self._scalars = [f"s{i}" for i in range(layout.scalar_count)]
         self._upstreams = [f"u{i}" for i in range(len(layout.returned))]
-        self._stream_lines = ["stream = None"]
-        self._names: Dict[str, Any] = {"torch": torch, "empty_like": torch.empty_like}
+        self._stream_lines: List[str] = []
+        self._names: Dict[str, Any] = {"stream": None, "torch": torch, "empty_like": torch.empty_like}
         self._follow_streams()
         pool = _Pool(layout.forward_frame)
         handed = [self._tensors[i] for i in layout.handed]
@@ -102,8 +113,9 @@ class NativeBridge:
         if layout.frozen:
             lines.append(f"ctx.mark_non_differentiable({', '.join(self._tensors[i] for i in layout.frozen)})")
         forward = compiled(f"{layout.kernel.name}_forward", ["ctx"] + parameters, lines + result, names)
-        self.node = type(layout.kernel.name, (torch.autograd.Function,), {
+        node = type(layout.kernel.name, (torch.autograd.Function,), {
             "forward": staticmethod(forward), "backward": staticmethod(self._backward(len(parameters)))})
+        self.apply = node.apply
 
     def _follow_streams(self) -> None:
         current = current_stream_of(self.layout.torch_device)

@@ -13,7 +13,7 @@ from .once import once_only
 
 
 class StagedBridge:
-    """Calls of one kernel on copies; `run` and `node` as in the native bridge."""
+    """Calls of one kernel on copies; `run` and `apply` as in the native bridge."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -39,8 +39,9 @@ class StagedBridge:
             return bridge._backward(ctx.kept, upstreams, ctx.needs_input_grad, ctx.scalars)
 
         once = once_only(layout.kernel.name, backward)
-        self.node = type(layout.kernel.name, (torch.autograd.Function,), {
+        node = type(layout.kernel.name, (torch.autograd.Function,), {
             "forward": staticmethod(forward), "backward": staticmethod(backward)})
+        self.apply = node.apply
 
     def run(self, *arguments: Any) -> Any:
         """A call without autograd."""
