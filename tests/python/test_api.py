@@ -223,6 +223,40 @@ class Launches(unittest.TestCase):
             stream.synchronize()
             self.assertEqual(a.tolist(), [81, 512])
 
+    def test_text_for_cuda(self):
+        if not any("cuda-c++" in info.formats for info in dd.default_context().devices):
+            self.skipTest("no CUDA device, or NVRTC is not installed")
+        text = """
+#include <diffdispatch/device/ddisp.cuh>
+DDISP_KERNEL(cube_forward, 2)
+{
+    auto x = DDISP_TENSOR(float, 0), y = DDISP_TENSOR(float, 1);
+    DDISP_FOR_EACH_ITEM(i) y.store(i, x[i] * x[i] * x[i]);
+}
+DDISP_KERNEL(cube_backward, 2)
+{
+    auto x = DDISP_TENSOR(float, 0), y = DDISP_TENSOR(float, 1);
+    DDISP_FOR_EACH_ITEM(i) x.add_grad(i, 3 * x[i] * x[i] * y.grad(i));
+}
+"""
+        entries = [dd.Entry(mode, name, group_size=(256, 1, 1), loops=True)
+                   for mode, name in ((dd.FORWARD, "cube_forward"), (dd.BACKWARD, "cube_backward"))]
+        cube = dd.Kernel(dd.default_context(), "cube",
+                         [dd.Param("x", dd.IN, "f32", differentiable=True), dd.Param("y", dd.OUT, "f32", differentiable=True)],
+                         [dd.Code("cuda", "cuda-c++", text, entries, headers=dd.device_headers(), null_safe=True, any_layout=True)])
+        device = dd.open("cuda")
+        x, y = device.tensor([1, 2, 3], requires_grad=True), device.zeros(3, requires_grad=True)
+        cube.forward(x, y)
+        y.grad = device.tensor([1, 1, 1])
+        cube.backward(x, y)
+        self.assertEqual((y.tolist(), x.grad.tolist()), ([1, 8, 27], [3, 12, 27]))
+
+    def test_headers_for_cuda_are_found(self):
+        headers = dd.device_headers()
+        self.assertEqual(set(headers), {"diffdispatch/device/ddisp.cuh", "ddisp_add.cuh", "ddisp_block.h"})
+        with self.assertRaisesRegex(FileNotFoundError, "/nowhere"):
+            dd.device_headers("/nowhere")
+
     def test_a_host_kernel_in_python(self):
         device = dd.open("host")
 

@@ -14,7 +14,7 @@ from ._library import Error, lib, library, raw
 from .context import BackendInfo, Buffer, Context, Device, DeviceInfo, Event, Stream, default_context, open
 from .dlpack import from_dlpack
 from .graph import Graph, capture
-from .kernel import Code, CodeParam, Entry, Kernel, Native, Param, scalar
+from .kernel import Code, CodeParam, Entry, Kernel, Native, Param, device_headers, scalar
 from .launch import Arg, Plan, Report, Slot, View, launch
 from .tensor import Tensor, dtype_of
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
+import os
+import pathlib
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from . import _abi
+from . import _abi, _library
 from ._abi import Access, DType, Mode, ParamKind, Source, Space, WriteMode
 from ._library import Handle, described, lib, new, raw
 from .context import Context
@@ -93,7 +95,8 @@ class Code:
 
     backend: str
     format: str
-    bytes: Union[bytes, bytearray, None] = None
+    bytes: Union[bytes, bytearray, str, None] = None
+    """The code; text as str. host-library: the path of a shared object. host-function: None."""
     entries: Sequence[Entry] = ()
     params: Sequence[CodeParam] = ()
     null_safe: bool = False
@@ -109,6 +112,23 @@ def _param_of(param: _abi.ddisp_param) -> Param:
     return Param(param.name.decode(), Access(param.access), DType(param.dtype),
                  None if param.rank == _abi.RANK_ANY else param.rank, bool(param.flags & _abi.PARAM_DIFFERENTIABLE),
                  bool(param.flags & _abi.PARAM_ITEMS), param.kind == ParamKind.SCALAR)
+
+
+def device_headers(include: Optional[str] = None) -> dict[str, bytes]:
+    """The headers that cuda-c++ code includes, for Code(headers=...).
+
+    include  folder that has diffdispatch/; None: of the tree that this package lies in, or of the library's installation
+    """
+    library = pathlib.Path(_library.library._name)
+    places = [pathlib.Path(include)] if include else [
+        pathlib.Path(__file__).resolve().parents[3] / "include", *[folder / "include" for folder in library.parents],
+        pathlib.Path("/usr/local/include"), pathlib.Path("/usr/include")]
+    for place in places:
+        folder = place / "diffdispatch" / "device"
+        if (folder / "ddisp.cuh").is_file():
+            return {"diffdispatch/device/ddisp.cuh": (folder / "ddisp.cuh").read_bytes(),
+                    "ddisp_add.cuh": (folder / "ddisp_add.cuh").read_bytes(), "ddisp_block.h": (folder / "ddisp_block.h").read_bytes()}
+    raise FileNotFoundError("diffdispatch/device/ddisp.cuh is in none of: " + ", ".join(map(str, places)))
 
 
 class _Builder:
@@ -169,7 +189,9 @@ class _Builder:
             flags=(_abi.CODE_NULL_SAFE if code.null_safe else 0) | (_abi.CODE_ANY_LAYOUT if code.any_layout else 0)
             | (_abi.CODE_PRE_REDUCES if code.pre_reduces else 0))
         if code.bytes is not None:
-            content = bytes(code.bytes)
+            content = code.bytes.encode() if isinstance(code.bytes, str) else bytes(code.bytes)
+            if code.format == "host-library":
+                content = os.path.abspath(content).rstrip(b"\0") + b"\0"
             self.kept.append(content)
             result.bytes, result.size_bytes = C.cast(C.c_char_p(content), C.c_void_p), len(content)
         result.entries = self.array(_abi.ddisp_entry, [self.entry(entry) for entry in code.entries])
