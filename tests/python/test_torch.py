@@ -137,6 +137,17 @@ class Layouts(Bridged):
             self.assertEqual((y.shape, a.grad.shape, b.grad.shape), (a.shape,) * 3)
         self.assertSame(mul, product, self.rand(3), self.rand(3))
 
+    def test_negatives_that_torch_puts_off(self):
+        mul, inout = self.function("mul"), self.function("inout")
+        lazy = torch.complex(self.rand(4, grad=False), self.rand(4, grad=False)).conj().imag
+        self.assertTrue(lazy.is_neg())
+        a = self.rand(4)
+        self.assertSame(mul, product, a, lazy)
+        gradient, = torch.autograd.grad(mul(a, a.detach()), a, lazy)
+        self.assertClose(gradient, a * lazy)
+        with self.assertRaisesRegex(TypeError, "'x' is written, and torch keeps its tensor as the negative"):
+            inout(lazy, 2.0)
+
     def test_one_tensor_twice(self):
         for name in ("mul", "product"):
             x = self.rand(5)

@@ -57,6 +57,11 @@ def device_for(context: Any, device: torch.device) -> Device:
                        "Name one with Function(..., device=...) to copy through the host")
 
 
+def _plain(tensor: Any) -> Any:
+    """The tensor itself, unless torch keeps it as the negative of its memory (an imaginary part of a conjugate)."""
+    return tensor.resolve_neg() if isinstance(tensor, torch.Tensor) and tensor.is_neg() else tensor
+
+
 class Function:
     """A kernel as a function of torch tensors.
 
@@ -108,7 +113,8 @@ class Function:
         """Any call."""
         if len(arguments) != len(self._argument_names):
             raise TypeError(f"{self.kernel.name} takes {', '.join(self._argument_names)}; {len(arguments)} arguments were given")
-        inputs = tuple([arguments[i] for i in self._tensor_arguments])
+        inputs = tuple([arguments[i] if at in self._in_place else _plain(arguments[i])
+                        for at, i in enumerate(self._tensor_arguments)])
         scalars = [arguments[i] for i in self._scalar_arguments]
         given = self._given(outputs)
         bridge = self._bridge(inputs, given)
@@ -134,7 +140,10 @@ class Function:
         passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
         key = ", ".join(f"{name}.dtype, {name}.device, {name}.shape, {name}.stride()" for name in tensors)
         lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)",
-                 "try:", f"    bridge = bridges[{key}]", "except Missing:", f"    bridge = self._bridge(({', '.join(tensors)},), ())",
+                 "try:",
+                 f"    if {' or '.join(f'{name}.is_neg()' for name in tensors)}:",
+                 f"        {', '.join(tensors)} = {', '.join(f'{name}.resolve_neg()' for name in tensors)}",
+                 f"    bridge = bridges[{key}]", "except Missing:", f"    bridge = self._bridge(({', '.join(tensors)},), ())",
                  f"if ({' or '.join(f'{name}.requires_grad' for name in tensors)}) and is_grad_enabled():",
                  f"    return bridge.apply({passed})", f"return bridge.run({passed})"]
         return compiled(self.kernel.name, ["self", *names, "/", "**outputs"], lines, {
@@ -186,6 +195,8 @@ class Function:
             raise TypeError(f"{where} is {tensor.layout}; dense tensors are taken")
         if tensor.dtype not in _DTYPES:
             raise TypeError(f"{where} is {tensor.dtype}, which has no dtype here")
+        if tensor.is_neg():
+            raise TypeError(f"{where} is written, and torch keeps its tensor as the negative of its memory: pass tensor.resolve_neg()")
         if tensor.device != device:
             raise RuntimeError(f"{where} is on {tensor.device}, '{self._names[0]}' is on {device}")
 

@@ -154,11 +154,14 @@ class NativeBridge:
             kinds[key] = self._kind(layout.needed(key[0]), key[1:], parameter_count)
             return kinds[key]
 
+        several = len(self._upstreams) > 1  # of one, torch makes zeros when it is absent
         lines = ["if is_grad_enabled():", f"    return once(ctx, {', '.join(self._upstreams)})",
-                 *[f"{name} = None if {name} is None else {name}.float()" for name in widened],
+                 *[f"if {f'{name} is not None and ' if several else ''}{name}.is_neg(): {name} = {name}.resolve_neg()"
+                   for name in self._upstreams],
+                 *[(f"{name} = None if {name} is None else " if several else f"{name} = ") + f"{name}.float()" for name in widened],
                  *[f"{_tuple(kept)} = ctx.saved_tensors"] * bool(kept),
                  "key = (ctx.needs_input_grad, " + ", ".join(
-                     f"None if {name} is None else {name}.stride()" for name in self._upstreams) + ")",
+                     (f"None if {name} is None else " if several else "") + f"{name}.stride()" for name in self._upstreams) + ")",
                  "kind = kinds.get(key) or make_kind(key)",
                  f"return kind({', '.join(kept + self._upstreams + ['ctx.scalars'] * bool(self._scalars))})"]
         names: Dict[str, Any] = {"is_grad_enabled": torch.is_grad_enabled, "kinds": kinds, "make_kind": make_kind}

@@ -69,7 +69,7 @@ class StagedBridge:
         return self.layout.device.buffer(tensor.numel() * tensor.element_size())
 
     def _upload(self, tensor: torch.Tensor) -> Buffer:
-        host = tensor.detach().cpu().contiguous()
+        host = tensor.detach().cpu().resolve_neg().contiguous()
         buffer = self._space(host)
         lib.ddisp_buffer_write(buffer.handle, 0, host.data_ptr(), buffer.size_bytes, None)
         return buffer
