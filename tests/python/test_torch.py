@@ -420,6 +420,18 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "bridge is 'fast'"):
             ddt.Function(kernel("mul"), bridge="fast")
 
+    def test_names_of_kernels_and_parameters_are_no_python(self):
+        """Names that mean something to Python, or nothing."""
+        for name, params in (("launch", ("self", "outputs")), ("a.kernel.2", ("x.y", "x_y")), ("lambda", ("for", "bridges"))):
+            written = []
+            square = dd.Kernel(
+                dd.default_context(), name,
+                [dd.Param(params[0], dd.IN, "f32", differentiable=True), dd.Param(params[1], dd.IN, "f32"), dd.Param("y", dd.OUT, "f32")],
+                [dd.Code("host", "host-function", any_layout=True, entries=[
+                    dd.Entry(dd.FORWARD, function=lambda block, begin, end: written.append((begin, end)), function_id=4000 + len(name))])])
+            ddt.Function(square)(torch.ones(2), torch.ones(2))
+            self.assertEqual(written, [(0, 2)])
+
     def test_a_kernel_is_callable(self):
         a = torch.ones(3, requires_grad=True)
         mul = kernel("mul")

@@ -136,6 +136,8 @@ class Function:
     def _compile(self) -> Callable[..., Any]:
         """__call__ written out, for kernels whose calls without given outputs write nothing in place."""
         names = [f"{re.sub('[^A-Za-z0-9_]', '_', name)}_" for name in self._argument_names]
+        if len(set(names)) < len(names):
+            names = [f"argument_{i}_" for i in range(len(names))]
         tensors = [names[i] for i in self._tensor_arguments]
         passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
         key = ", ".join(f"{name}.dtype, {name}.device, {name}.shape, {name}.stride()" for name in tensors)

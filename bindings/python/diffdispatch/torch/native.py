@@ -20,11 +20,13 @@ _KINDS = 64  # kinds of backward launches that a bridge remembers
 
 
 def compiled(name: str, parameters: Sequence[str], lines: Sequence[str], names: Dict[str, Any]) -> Callable[..., Any]:
-    """A function from its text."""
-    text = f"def {name}({', '.join(parameters)}):\n" + "\n".join("    " + line for line in lines)
+    """A function from its text. The name, which may be any string, is for tracebacks."""
+    text = f"def written_out({', '.join(parameters)}):\n" + "\n".join("    " + line for line in lines)
     space = dict(names)
     exec(compile(text, f"<diffdispatch {name}>", "exec"), space)
-    return space[name]
+    function = space.pop("written_out")
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def _tuple(names: Sequence[str]) -> str:
