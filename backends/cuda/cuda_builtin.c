@@ -152,6 +152,22 @@ ddisp_status cuda__builtin_fill(cuda__device *device, uint32_t kernel, uint32_t 
     return DDISP_STATUS_OK;
 }
 
+ddisp_status cuda__work_take(cuda__device *device, cuda__stream *stream, uint64_t size_bytes,
+                             cu__address *out_address)
+{
+    if (stream->recording) {
+        return cuda__graph_memory(device, stream, size_bytes, out_address);
+    }
+    return cuda__memory_take(device, stream, size_bytes, out_address);
+}
+
+void cuda__work_give(cuda__device *device, cuda__stream *stream, cu__address address)
+{
+    if (!stream->recording && !cuda__driver_lost(device->ordinal)) {
+        cuda__memory_give(device, stream, address);
+    }
+}
+
 void cuda__builtin_release(cuda__device *device)
 {
     for (int i = 0; i < CUDA__BUILTIN_MODULES; i++) {

@@ -4,16 +4,24 @@
  *
  * In: work that the core queues between begin and end. Out: a graph that remembers the node of each
  * launch in order (fills, copies and accumulations have nodes too, which nobody asks for), and that
- * owns the device memory of argument blocks which go by pointer: they are written at once, through
- * a stream of the graph's own, because what is recorded runs later and often. The stream that
+ * owns device memory: that which recorded work computes in, and argument blocks which go by
+ * pointer. Those are written at once, through a stream of the graph's own, because what is recorded
+ * runs later and often. The stream that
  * records is never queried, waited for, or asked for memory meanwhile.
  */
 #include "cuda_code.h"
+#include "cuda_operations.h"
 
 typedef struct recorded {
     cu__graph_node node;
     cu__address block_address; /* 0: none */
 } recorded;
+
+/* Memory that recorded work computes in. */
+typedef struct kept {
+    struct kept *next;
+    cu__address address;
+} kept;
 
 struct cuda__graph {
     cu__graph handle;
@@ -24,6 +32,7 @@ struct cuda__graph {
     bool broken; /* a launch was recorded that has no place in the list */
     /* memory of a launch that is being recorded; the graph's, also when that fails */
     cu__address unused_block;
+    kept *memory;
 };
 
 /* ---- argument blocks */
@@ -68,6 +77,26 @@ static ddisp_status write_block(cuda__device *device, const cuda__graph *graph, 
 }
 
 /* ---- while it is recorded */
+
+ddisp_status cuda__graph_memory(cuda__device *device, cuda__stream *stream, uint64_t size_bytes,
+                                cu__address *out_address)
+{
+    cuda__graph *graph = stream->recording;
+    kept *memory = backend_allocate(device->services, sizeof *memory);
+    if (!memory) {
+        return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
+                            "cuda:%d: no host memory to record work", device->ordinal);
+    }
+    ddisp_status status = take_memory(device, graph, size_bytes, &memory->address);
+    if (status != DDISP_STATUS_OK) {
+        backend_release(device->services, memory);
+        return status;
+    }
+    memory->next = graph->memory;
+    graph->memory = memory;
+    *out_address = memory->address;
+    return DDISP_STATUS_OK;
+}
 
 static ddisp_status grow(cuda__device *device, cuda__graph *graph)
 {
@@ -180,6 +209,14 @@ static void release(cuda__device *device, cuda__graph *graph, bool entered)
     }
     if (entered) {
         give_memory(device, graph, graph->unused_block);
+    }
+    while (graph->memory) {
+        kept *memory = graph->memory;
+        graph->memory = memory->next;
+        if (entered) {
+            give_memory(device, graph, memory->address);
+        }
+        backend_release(device->services, memory);
     }
     if (entered && graph->uploads && !cuda__driver_lost(device->ordinal)) {
         cuda__note(device, api->stream_destroy(graph->uploads), "cuStreamDestroy");

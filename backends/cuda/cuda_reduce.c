@@ -119,7 +119,7 @@ static ddisp_status reduce(cuda__device *device, cuda__stream *stream, const red
         return launch(device, stream, it, &work);
     }
     ddisp_status status =
-        cuda__memory_take(device, stream, chunks * work.cells.count * (it->f64 ? 8 : 4), &partial);
+        cuda__work_take(device, stream, chunks * work.cells.count * (it->f64 ? 8 : 4), &partial);
     if (status != DDISP_STATUS_OK) {
         return status;
     }
@@ -128,9 +128,7 @@ static ddisp_status reduce(cuda__device *device, cuda__stream *stream, const red
     if (status == DDISP_STATUS_OK) {
         status = finish(device, stream, it, partial, chunks);
     }
-    if (!cuda__driver_lost(device->ordinal)) {
-        cuda__memory_give(device, stream, partial);
-    }
+    cuda__work_give(device, stream, partial);
     return status;
 }
 

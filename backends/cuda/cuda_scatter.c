@@ -216,16 +216,14 @@ ddisp_status cuda__scatter_add(void *device_handle, void *stream_handle,
         goto leave;
     }
     uint64_t size_bytes = HEAD_BYTES + s.work.cells.count * s.whole_bytes;
-    status = cuda__memory_take(device, stream, size_bytes, &memory);
+    status = cuda__work_take(device, stream, size_bytes, &memory);
     if (status != DDISP_STATUS_OK) {
         goto leave;
     }
     s.work.head = memory;
     s.work.sums = memory + HEAD_BYTES;
     status = add_fixed(device, stream, &s, size_bytes);
-    if (!cuda__driver_lost(device->ordinal)) {
-        cuda__memory_give(device, stream, memory);
-    }
+    cuda__work_give(device, stream, memory);
 leave:
     cuda__leave(device, &scope);
     return status;

@@ -729,6 +729,64 @@ static void elements_beyond_the_sampled_bound(void **state)
     }
 }
 
+/* ---- recorded */
+
+/* Work that is recorded once and run three times; what it computes in is the graph's. */
+static void recorded_work_runs_again(void **state)
+{
+    const int64_t shape[2] = {200, 300}, dense_strides[2] = {300, 1}, none[2] = {0, 0};
+    const int64_t n = 60000, one = 1, extent = 5;
+    void *graph = NULL, *recording = NULL;
+    (void)state;
+    array ones = make(DDISP_DTYPE_F32, 2, shape, dense_strides);
+    array sum = make(DDISP_DTYPE_F32, 2, shape, none), line = make(DDISP_DTYPE_F32, 1, &n, &one);
+    array index = make(DDISP_DTYPE_I32, 1, &n, &one), to = make(DDISP_DTYPE_F64, 1, &extent, &one);
+    for (int64_t k = 0; k < n; k++) {
+        int32_t place = (int32_t)(k % extent);
+        put(DDISP_DTYPE_F32, element(&ones.tensor, k), 1);
+        put(DDISP_DTYPE_F32, element(&line.tensor, k), 2);
+        memcpy(element(&index.tensor, k), &place, 4);
+    }
+    put(DDISP_DTYPE_F32, element(&sum.tensor, 0), 0);
+    for (int64_t k = 0; k < extent; k++) {
+        put(DDISP_DTYPE_F64, element(&to.tensor, k), 0);
+    }
+    uint64_t live = fake_cuda_live_allocations();
+    ddisp_backend_tensor described = to.tensor;
+    ddisp_backend_range nothing = {0};
+    described.shape[0] = n;
+    described.strides[0] = 1;
+    assert_int_equal(table->stream_create(device, 0, &recording), DDISP_STATUS_OK);
+    assert_int_equal(table->capture_begin(device, recording), DDISP_STATUS_OK);
+    assert_int_equal(table->accumulate(device, recording, &sum.tensor, &ones.tensor, 1,
+                                       DDISP_BACKEND_ACCUMULATE_ADD, 0),
+                     DDISP_STATUS_OK);
+    for (uint64_t flags = 0; flags < 2; flags++) {
+        assert_int_equal(table->scatter_add(device, recording, &described, 0, extent, &index.tensor,
+                                            &line.tensor, &nothing, flags),
+                         DDISP_STATUS_OK);
+    }
+    assert_int_equal(table->capture_end(device, recording, &graph), DDISP_STATUS_OK);
+    assert_true(get(DDISP_DTYPE_F32, element(&sum.tensor, 0)) == 0); /* nothing has run */
+    assert_true(fake_cuda_live_allocations() > live);
+    for (int run = 1; run <= 3; run++) {
+        assert_int_equal(table->graph_launch(device, recording, graph), DDISP_STATUS_OK);
+        assert_true(get(DDISP_DTYPE_F32, element(&sum.tensor, 0)) == (double)(run * n));
+        for (int64_t k = 0; k < extent; k++) {
+            assert_true(get(DDISP_DTYPE_F64, element(&to.tensor, k)) ==
+                        (double)(run * 4 * n / extent));
+        }
+    }
+    table->graph_release(device, graph);
+    assert_int_equal(fake_cuda_live_allocations(), live);
+    table->stream_destroy(device, recording);
+    drop(&ones);
+    drop(&sum);
+    drop(&line);
+    drop(&index);
+    drop(&to);
+}
+
 static int set_up(void **state)
 {
     int result = fixture_open(state);
@@ -758,6 +816,7 @@ int main(void)
         CASE(order_does_not_change_a_bit),
         CASE(what_is_not_finite_stays_so),
         CASE(elements_beyond_the_sampled_bound),
+        CASE(recorded_work_runs_again),
     };
     return cmocka_run_group_tests(tests, fixture_load, NULL);
 }
