@@ -15,8 +15,8 @@ ddisp_status cuda__builtin_launch(cuda__device *device, cuda__stream *stream, ui
 ddisp_status cuda__builtin_fill(cuda__device *device, uint32_t kernel, uint32_t shared_bytes,
                                 uint64_t *out_groups);
 
-/** Memory that an operation computes in: the stream's, given back behind the operation, or, while the
- * stream records, the graph's. */
+/** Memory that an operation computes in: the stream's, given back behind the operation, or, while
+ * the stream records, the graph's. */
 ddisp_status cuda__work_take(cuda__device *device, cuda__stream *stream, uint64_t size_bytes,
                              cu__address *out_address);
 void cuda__work_give(cuda__device *device, cuda__stream *stream, cu__address address);
