@@ -83,6 +83,20 @@ static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses
 
 /* ---- standard block ---- */
 
+/* True when item i is i elements behind the address. */
+static bool dense(const ddisp__layout *layout, uint64_t items)
+{
+    int64_t expected = 1;
+    if ((uint64_t)layout->numel != items)
+        return false;
+    for (uint32_t d = layout->rank; d-- > 0;) {
+        if (layout->shape[d] != 1 && layout->strides[d] != expected)
+            return false;
+        expected *= layout->shape[d];
+    }
+    return true;
+}
+
 static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *out)
 {
     const ddisp__operand *operand = &from->operands[i];
@@ -93,6 +107,8 @@ static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *ou
     out->rank = operand->layout.rank;
     memcpy(out->shape, operand->layout.shape, sizeof out->shape);
     memcpy(out->stride, operand->layout.strides, sizeof out->stride);
+    if (dense(&operand->layout, from->items))
+        out->flags |= DDISP_DEVICE_TENSOR_DENSE;
     if (from->mode != DDISP_MODE_BACKWARD)
         return;
     if (operand->param->flags & DDISP_PARAM_DIFFERENTIABLE)
@@ -104,10 +120,14 @@ static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *ou
     if (has_address(&operand->add)) {
         out->grad_add = operand->add.gradient.address;
         memcpy(out->add_stride, operand->add.gradient.layout.strides, sizeof out->add_stride);
+        if (dense(&operand->add.gradient.layout, from->items))
+            out->flags |= DDISP_DEVICE_TENSOR_ADD_DENSE;
     }
     if (has_address(&operand->read)) {
         out->grad_read = operand->read.gradient.address;
         memcpy(out->read_stride, operand->read.gradient.layout.strides, sizeof out->read_stride);
+        if (dense(&operand->read.gradient.layout, from->items))
+            out->flags |= DDISP_DEVICE_TENSOR_READ_DENSE;
     }
 }
 

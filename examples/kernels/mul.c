@@ -18,18 +18,6 @@ static float *floats(uint64_t address)
     return (float *)(uintptr_t)address;
 }
 
-/* True when element (0, ..., 0) + item is where the item lies. */
-static bool dense(const ddisp_device_tensor *tensor, const int64_t *stride, uint64_t items)
-{
-    int64_t expected = 1;
-    for (uint32_t d = tensor->rank; d-- > 0;) {
-        if (tensor->shape[d] != 1 && stride[d] != expected)
-            return false;
-        expected *= tensor->shape[d];
-    }
-    return (uint64_t)expected == items;
-}
-
 /* Where the item lies, in elements, for any strides. */
 static int64_t element(const ddisp_device_tensor *tensor, const int64_t *stride, uint64_t item)
 {
@@ -64,8 +52,7 @@ void mul_forward(const struct ddisp_block *block, uint64_t begin, uint64_t end)
     const float *a_data = floats(a->data), *b_data = floats(b->data);
     float *y_data = floats(y->data);
 
-    if (dense(a, a->stride, block->items) && dense(b, b->stride, block->items) &&
-        dense(y, y->stride, block->items)) {
+    if (a->flags & b->flags & y->flags & DDISP_DEVICE_TENSOR_DENSE) {
         for (uint64_t i = begin; i < end; i++)
             y_data[i] = a_data[i] * b_data[i];
         return;
@@ -83,8 +70,8 @@ static void backward(const struct ddisp_block *block, const ddisp_device_tensor 
     const float *upstream = floats(y->grad_read), *factor = floats(other->data);
     float *gradient = floats(into->grad_add);
 
-    if (dense(into, into->add_stride, block->items) && dense(other, other->stride, block->items) &&
-        dense(y, y->read_stride, block->items)) {
+    if (into->flags & DDISP_DEVICE_TENSOR_ADD_DENSE && other->flags & DDISP_DEVICE_TENSOR_DENSE &&
+        y->flags & DDISP_DEVICE_TENSOR_READ_DENSE) {
         for (uint64_t i = begin; i < end; i++)
             add(gradient + i, upstream[i] * factor[i]);
         return;

@@ -13,27 +13,15 @@ struct mul_block {
 };
 static_assert(sizeof(mul_block) == 992, "the standard argument block of three tensors");
 
+// Items of a thread whose loads are under way together: one at a time would wait for memory.
+#define IN_FLIGHT 4
+
 // 1, or 0 in variants where parameter i has no gradient. Must be one whole line of PTX.
 #define SWITCH(name, i)                                                                            \
     unsigned name;                                                                                 \
     asm("mov.u32 %0, 1; // DDISP_SWITCH(" #i ")" : "=r"(name))
 
-// True when element (0, ..., 0) + item is where the item lies.
-static __device__ bool dense(const ddisp_device_tensor &tensor, const int64_t *stride,
-                             uint64_t items)
-{
-    int64_t expected = 1;
-#pragma unroll 1
-    for (int d = (int)tensor.rank - 1; d >= 0; d--) {
-        if (tensor.shape[d] != 1 && stride[d] != expected)
-            return false;
-        expected *= tensor.shape[d];
-    }
-    return (uint64_t)expected == items;
-}
-
-// The address as a pointer that the compiler knows to be global memory: atomics through a pointer that might
-// be shared memory take nearly twice as long.
+// The address as a pointer that the compiler knows to be global memory.
 static __device__ float *global(uint64_t address)
 {
     return (float *)__cvta_global_to_generic(address);
@@ -61,10 +49,20 @@ extern "C" __global__ void mul_forward(const __grid_constant__ mul_block block)
     const float *b = global(block.b.data);
     float *y = global(block.y.data);
 
-    if (dense(block.a, block.a.stride, items) && dense(block.b, block.b.stride, items) &&
-        dense(block.y, block.y.stride, items)) {
-        for (uint64_t i = first; i < items; i += step)
-            y[i] = __ldg(a + i) * __ldg(b + i);
+    if (block.a.flags & block.b.flags & block.y.flags & DDISP_DEVICE_TENSOR_DENSE) {
+        for (uint64_t i = first; i < items; i += IN_FLIGHT * step) {
+            float va[IN_FLIGHT], vb[IN_FLIGHT];
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++)
+                if (i + k * step < items) {
+                    va[k] = __ldg(a + i + k * step);
+                    vb[k] = __ldg(b + i + k * step);
+                }
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++)
+                if (i + k * step < items)
+                    y[i + k * step] = va[k] * vb[k];
+        }
         return;
     }
     for (uint64_t i = first; i < items; i += step)
@@ -91,17 +89,30 @@ extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
     if (!y_has_gradient || !gy)
         return;
     // What a frozen input does not need has no say.
-    const bool dense_a = !add_a || (dense(block.a, block.a.add_stride, items) &&
-                                    dense(block.b, block.b.stride, items));
-    const bool dense_b = !add_b || (dense(block.b, block.b.add_stride, items) &&
-                                    dense(block.a, block.a.stride, items));
-    if (dense_a && dense_b && dense(block.y, block.y.read_stride, items)) {
-        for (uint64_t i = first; i < items; i += step) {
-            const float g = __ldg(gy + i);
-            if (add_a)
-                atomicAdd(ga + i, g * __ldg(b + i));
-            if (add_b)
-                atomicAdd(gb + i, g * __ldg(a + i));
+    const bool dense_a = !add_a || (block.a.flags & DDISP_DEVICE_TENSOR_ADD_DENSE &&
+                                    block.b.flags & DDISP_DEVICE_TENSOR_DENSE);
+    const bool dense_b = !add_b || (block.b.flags & DDISP_DEVICE_TENSOR_ADD_DENSE &&
+                                    block.a.flags & DDISP_DEVICE_TENSOR_DENSE);
+    if (dense_a && dense_b && block.y.flags & DDISP_DEVICE_TENSOR_READ_DENSE) {
+        for (uint64_t i = first; i < items; i += IN_FLIGHT * step) {
+            float g[IN_FLIGHT], va[IN_FLIGHT], vb[IN_FLIGHT];
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++)
+                if (i + k * step < items) {
+                    g[k] = __ldg(gy + i + k * step);
+                    if (add_a)
+                        vb[k] = __ldg(b + i + k * step);
+                    if (add_b)
+                        va[k] = __ldg(a + i + k * step);
+                }
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++)
+                if (i + k * step < items) {
+                    if (add_a)
+                        atomicAdd(ga + i + k * step, g[k] * vb[k]);
+                    if (add_b)
+                        atomicAdd(gb + i + k * step, g[k] * va[k]);
+                }
         }
         return;
     }

@@ -42,30 +42,40 @@ void main()
     const bool add_a = a_has_gradient && ga != 0ul;
     const bool add_b = b_has_gradient && gb != 0ul;
     // What a frozen input does not need has no say.
-    const bool dense_a = !add_a || (dense(0, ADD) && dense(1, DATA));
-    const bool dense_b = !add_b || (dense(1, ADD) && dense(0, DATA));
-    const bool is_dense = dense_a && dense_b && dense(2, READ);
+    const bool dense_a = !add_a || (dense(0, ADD_DENSE) && dense(1, DENSE));
+    const bool dense_b = !add_b || (dense(1, ADD_DENSE) && dense(0, DENSE));
 
     if (!y_has_gradient || gy == 0ul)
         return;
-    if (is_dense && block.items < 0x80000000ul) {
+    if (dense_a && dense_b && dense(2, READ_DENSE) && block.items < 0x40000000ul &&
+        item_step() < 0x10000000ul) {
         // Dense items are counted in 32 bits: that leaves registers and time for more loads in flight.
-        const uint items = uint(block.items), step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-        for (uint i = gl_GlobalInvocationID.x; i < items; i += step) {
-            const uint64_t at = uint64_t(i) * 4ul;
-            const float g = Float(gy + at).value;
-            if (add_a)
-                add(Float(ga + at), g * Float(b + at).value);
-            if (add_b)
-                add(Float(gb + at), g * Float(a + at).value);
+        const uint items = uint(block.items), step = uint(item_step());
+        for (uint i = uint(first_item()); i < items; i += IN_FLIGHT * step) {
+            float g[IN_FLIGHT], va[IN_FLIGHT], vb[IN_FLIGHT];
+            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++) {
+                const uint64_t at = 4ul * uint64_t(min(i + k * step, items - 1u));
+                g[k] = Float(gy + at).value;
+                vb[k] = add_a ? Float(b + at).value : 0.0;
+                va[k] = add_b ? Float(a + at).value : 0.0;
+            }
+            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++) {
+                const uint64_t at = 4ul * uint64_t(i + k * step);
+                if (i + k * step < items) {
+                    if (add_a)
+                        add(Float(ga + at), g[k] * vb[k]);
+                    if (add_b)
+                        add(Float(gb + at), g[k] * va[k]);
+                }
+            }
         }
         return;
     }
     for (uint64_t i = first_item(); i < block.items; i += item_step()) {
-        const float g = element(gy, 2, READ, is_dense, i).value;
+        const float g = element(gy, 2, READ, i).value;
         if (add_a)
-            add(element(ga, 0, ADD, is_dense, i), g * element(b, 1, DATA, is_dense, i).value);
+            add(element(ga, 0, ADD, i), g * element(b, 1, DATA, i).value);
         if (add_b)
-            add(element(gb, 1, ADD, is_dense, i), g * element(a, 0, DATA, is_dense, i).value);
+            add(element(gb, 1, ADD, i), g * element(a, 0, DATA, i).value);
     }
 }

@@ -2,6 +2,7 @@
 // elements. Parameters are numbered 0: a, 1: b, 2: y.
 
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
 struct Tensor {
@@ -45,31 +46,25 @@ int64_t stride_of(int tensor, int which, int d)
     return which == ADD ? block.tensors[tensor].add_stride[d] : block.tensors[tensor].read_stride[d];
 }
 
-// True when element (0, ..., 0) + item is where the item lies.
-bool dense(int tensor, int which)
+// Flags of a tensor: item i is i elements behind the address.
+const uint DENSE = 16u, ADD_DENSE = 32u, READ_DENSE = 64u;
+
+bool dense(int tensor, uint flag)
 {
-    int64_t expected = 1l;
-    for (int d = int(block.tensors[tensor].rank) - 1; d >= 0; d--) {
-        const int64_t extent = block.tensors[tensor].shape[d];
-        if (extent != 1l && stride_of(tensor, which, d) != expected)
-            return false;
-        expected *= extent;
-    }
-    return expected == int64_t(block.items);
+    return (block.tensors[tensor].flags & flag) != 0u;
 }
 
-// The item of a tensor, behind address, which is that of element (0, ..., 0).
-Float element(uint64_t address, int tensor, int which, bool is_dense, uint64_t item)
+// The item of a tensor for any strides, behind address, which is that of element (0, ..., 0).
+Float element(uint64_t address, int tensor, int which, uint64_t item)
 {
-    int64_t at = int64_t(item);
-    if (!is_dense) {
-        int64_t rest = at;
-        at = 0l;
-        for (int d = int(block.tensors[tensor].rank) - 1; d >= 0; d--) {
-            const int64_t extent = block.tensors[tensor].shape[d];
-            at += (rest % extent) * stride_of(tensor, which, d);
-            rest /= extent;
-        }
+    int64_t at = 0l, rest = int64_t(item);
+    for (int d = int(block.tensors[tensor].rank) - 1; d >= 0; d--) {
+        const int64_t extent = block.tensors[tensor].shape[d];
+        at += (rest % extent) * stride_of(tensor, which, d);
+        rest /= extent;
     }
     return Float(address + uint64_t(at * 4l));
 }
+
+// Items of a thread whose loads are under way together: one at a time would wait for memory.
+const int IN_FLIGHT = 4;

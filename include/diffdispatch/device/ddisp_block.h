@@ -30,6 +30,12 @@ typedef unsigned long long uint64_t;
  * element, floor(v * scale) and round((v * scale - floor(v * scale)) * 2^30). Where v is not
  * finite, bit 0 of the 32 bits at sticky is set instead; where |v * scale| >= 2^62, bit 1. */
 #define DDISP_DEVICE_TENSOR_SHADOW 4u
+/* The elements of data, grad_add or grad_read lie one behind the other in row-major order, and
+ * there are as many as items: item i is i elements behind the address. Without the flag only the
+ * strides tell. */
+#define DDISP_DEVICE_TENSOR_DENSE      16u
+#define DDISP_DEVICE_TENSOR_ADD_DENSE  32u
+#define DDISP_DEVICE_TENSOR_READ_DENSE 64u
 
 /** Head of the block: 32 bytes. */
 typedef struct ddisp_block {

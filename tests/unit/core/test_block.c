@@ -198,7 +198,7 @@ static void forward_block_has_data_and_no_gradient(void **unused)
     for (int i = 0; i < TENSORS; i++) {
         assert_int_equal(kept.tensors[i].grad_add, 0);
         assert_int_equal(kept.tensors[i].grad_read, 0);
-        assert_int_equal(kept.tensors[i].flags, 0);
+        assert_int_equal(kept.tensors[i].flags, i == 0 ? 0 : DDISP_DEVICE_TENSOR_DENSE);
     }
 }
 
@@ -223,20 +223,22 @@ static void backward_block_has_both_gradients(void **unused)
     assert_int_equal(t[0].add_stride[1], 1);
     assert_int_equal(t[0].grad_read, 0);
     assert_int_equal(t[0].grad_dtype, DDISP_DTYPE_F32);
-    assert_int_equal(t[0].flags, DDISP_DEVICE_TENSOR_REQUIRES_GRAD);
+    assert_int_equal(t[0].flags, DDISP_DEVICE_TENSOR_REQUIRES_GRAD | DDISP_DEVICE_TENSOR_ADD_DENSE);
     assert_int_equal(t[1].grad_add, 0);
-    assert_int_equal(t[1].flags, 0);
+    assert_int_equal(t[1].flags, DDISP_DEVICE_TENSOR_DENSE);
     assert_int_equal(t[2].grad_read, address_of(gz)); /* taken: the new one is another */
     assert_int_equal(t[2].grad_add, gradient_of(z));
     assert_true(t[2].grad_add != t[2].grad_read);
     assert_int_equal(t[2].grad_dtype, DDISP_DTYPE_F32);
-    assert_int_equal(t[2].flags,
-                     DDISP_DEVICE_TENSOR_REQUIRES_GRAD | DDISP_DEVICE_TENSOR_HAS_UPSTREAM);
+    assert_int_equal(t[2].flags, DDISP_DEVICE_TENSOR_REQUIRES_GRAD |
+                                     DDISP_DEVICE_TENSOR_HAS_UPSTREAM | DDISP_DEVICE_TENSOR_DENSE |
+                                     DDISP_DEVICE_TENSOR_ADD_DENSE |
+                                     DDISP_DEVICE_TENSOR_READ_DENSE);
     assert_int_equal(t[3].grad_read, address_of(gy));
     assert_int_equal(t[3].read_stride[0], 2);
     assert_int_equal(t[3].grad_add, 0);
     assert_int_equal(t[3].grad_dtype, DDISP_DTYPE_F64);
-    assert_int_equal(t[3].flags, DDISP_DEVICE_TENSOR_HAS_UPSTREAM);
+    assert_int_equal(t[3].flags, DDISP_DEVICE_TENSOR_HAS_UPSTREAM | DDISP_DEVICE_TENSOR_DENSE);
     ddisp_tensor_release(gy);
     ddisp_tensor_release(gz);
 }
