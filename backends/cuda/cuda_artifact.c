@@ -3,14 +3,25 @@
  * linker compiles it, and what NVRTC makes of source.
  *
  * In: a variant; for source neither device nor driver is needed. Out: a cubin (or PTX, where NVRTC
- * does not know the architecture), and what it depends on besides the code. Cubins and fatbins are
- * kept by nobody: loading them is all there is to do.
+ * does not know the architecture), and what it depends on besides the code. PTX is kept here only
+ * where the driver does not; cubins and fatbins by nobody: loading them is all there is to do.
  */
 #include "cuda_code.h"
+
+#include <stdlib.h>
 
 static int driver_version(const cuda__device *device)
 {
     return device ? device->version : 0;
+}
+
+/* The driver keeps what it makes of PTX, unless it was told not to. What its linker makes instead,
+ * which alone could be kept here, is code for linking: there an atomic add whose result nobody
+ * reads still returns one, and divisions are calls. So it is the second choice. */
+static bool driver_keeps_ptx(void)
+{
+    const char *disabled = getenv("CUDA_CACHE_DISABLE");
+    return !disabled || strcmp(disabled, "1") != 0;
 }
 
 ddisp_status cuda__artifact_key(const ddisp_backend_services *services, void *device_handle,
@@ -32,6 +43,10 @@ ddisp_status cuda__artifact_key(const ddisp_backend_services *services, void *de
             backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0, "kernel %s: %s code is not kept%s",
                          variant->code->kernel_name, variant->code->code->format,
                          format == CUDA__FORMAT_PTX ? " without a device" : "");
+    } else if (driver_keeps_ptx()) {
+        status = backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                              "kernel %s: what becomes of PTX is kept by the driver",
+                              variant->code->kernel_name);
     }
     if (status != DDISP_STATUS_OK) {
         return status;

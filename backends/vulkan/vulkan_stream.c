@@ -262,6 +262,35 @@ ddisp_status vulkan__stream_query(void *device_handle, void *stream_handle, uint
     return ticket <= value ? DDISP_STATUS_OK : DDISP_STATUS_NOT_READY;
 }
 
+/* Not every driver ends a wait when the device is lost (NVIDIA's does not), but each says so to who
+ * submits: a wait goes in slices, and behind each comes an empty submission. */
+static VkResult wait_for(vulkan__device *device, vulkan__stream *stream, uint64_t ticket,
+                         uint64_t timeout_ns)
+{
+    const uint64_t slice_ns = UINT64_C(500000000);
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &stream->timeline,
+        .pValues = &ticket,
+    };
+    for (;;) {
+        uint64_t wait_ns = timeout_ns < slice_ns ? timeout_ns : slice_ns;
+        VkResult result = device->table.vkWaitSemaphores(device->handle, &info, wait_ns);
+        if (result != VK_TIMEOUT || timeout_ns == 0)
+            return result;
+        pthread_mutex_lock(&stream->queue->lock);
+        result = device->table.vkQueueSubmit(stream->queue->handle, 0, NULL, VK_NULL_HANDLE);
+        pthread_mutex_unlock(&stream->queue->lock);
+        if (result != VK_SUCCESS)
+            return result;
+        if (timeout_ns != UINT64_MAX)
+            timeout_ns -= wait_ns;
+        if (timeout_ns == 0)
+            return VK_TIMEOUT;
+    }
+}
+
 ddisp_status vulkan__stream_synchronize(void *device_handle, void *stream_handle, uint64_t ticket,
                                         uint64_t timeout_ns)
 {
@@ -273,13 +302,7 @@ ddisp_status vulkan__stream_synchronize(void *device_handle, void *stream_handle
     if (status != DDISP_STATUS_OK)
         return status;
     if (ticket > atomic_load(&stream->completed)) {
-        const VkSemaphoreWaitInfo info = {
-            .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-            .semaphoreCount = 1,
-            .pSemaphores = &stream->timeline,
-            .pValues = &ticket,
-        };
-        VkResult result = device->table.vkWaitSemaphores(device->handle, &info, timeout_ns);
+        VkResult result = wait_for(device, stream, ticket, timeout_ns);
         if (result == VK_TIMEOUT)
             return backend_fail(device->services, DDISP_STATUS_TIMEOUT, result,
                                 "%s: the work was not done after %" PRIu64 " ns",

@@ -38,7 +38,7 @@ FAKE_VULKAN_API const char *fake_vulkan_lost(void);
 /** Calls after the one that told of the loss, those that destroy not counted. */
 FAKE_VULKAN_API uint64_t fake_vulkan_calls_after_loss(void);
 
-/** While held, no work is seen as done: counters stay at 0, waits that end time out. */
+/** While held, no work is seen as done: counters stay at 0, waits below half a second time out. */
 FAKE_VULKAN_API void fake_vulkan_hold(int hold);
 /** See DDISP_FAKE_VULKAN_HIDE; NULL: nothing. */
 FAKE_VULKAN_API void fake_vulkan_hide(const char *names);

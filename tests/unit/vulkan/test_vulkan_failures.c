@@ -310,6 +310,32 @@ static void a_lost_device_says_so_at_once_and_can_be_opened_anew(void **state)
     assert_true(right(found));
 }
 
+static void a_loss_that_no_wait_tells_of_is_found(void **state)
+{
+    const fixture *f = prepared(state);
+    const ddisp_backend_table *t = f->table;
+    run r = {.f = {.table = t}};
+    float found[N];
+    uint64_t ticket = 0;
+    work(&r, found);
+    assert_false(r.fatal);
+    assert_ok(t->stream_mark(r.f.device, r.f.own, &ticket));
+    assert_ok(t->stream_synchronize(r.f.device, r.f.own, ticket, UINT64_MAX));
+    ddisp_backend_range range = range_of(&r.memory[0], 0, 4);
+    assert_ok(t->fill(r.f.device, r.f.own, &range, 0, 4));
+    assert_ok(t->stream_mark(r.f.device, r.f.own, &ticket));
+    assert_ok(t->stream_flush(r.f.device, r.f.own));
+    fake_vulkan_hold(1);
+    assert_int_equal(t->stream_synchronize(r.f.device, r.f.own, ticket, 1000),
+                     DDISP_STATUS_TIMEOUT);
+    fake_vulkan_fail("vkQueueSubmit", 1, -4);
+    assert_int_equal(t->stream_synchronize(r.f.device, r.f.own, ticket, 1000),
+                     DDISP_STATUS_DEVICE_LOST);
+    fake_vulkan_hold(0);
+    finish(&r);
+    assert_int_equal(fake_vulkan_live(), 0);
+}
+
 static void what_work_may_still_use_is_not_given_away(void **state)
 {
     const fixture *f = prepared(state);
@@ -472,6 +498,7 @@ int main(void)
         cmocka_unit_test(every_call_can_fail_once),
         cmocka_unit_test(the_device_can_be_lost_at_every_call),
         cmocka_unit_test(a_lost_device_says_so_at_once_and_can_be_opened_anew),
+        cmocka_unit_test(a_loss_that_no_wait_tells_of_is_found),
         cmocka_unit_test(what_work_may_still_use_is_not_given_away),
         cmocka_unit_test(nothing_grows_with_the_number_of_calls),
         cmocka_unit_test(trimming_gives_empty_blocks_back),
