@@ -33,13 +33,21 @@ typedef struct cts {
 typedef struct cts_test {
     const char *name;
     void (*run)(cts *t);
+    const char *backends;      /* where it has a meaning; NULL: everywhere */
+    uint64_t allocation_bytes; /* least that a device must give in one piece */
 } cts_test;
-#define CTS_TEST(function)                                                                         \
+#define CTS_TEST(function)              CTS_TEST_NEEDS(NULL, 0, function)
+#define CTS_TEST_ON(backends, function) CTS_TEST_NEEDS(backends, 0, function)
+#define CTS_TEST_NEEDS(backends, allocation_bytes, function)                                       \
     {                                                                                              \
-#function, function                                                                        \
+#function, function, backends, allocation_bytes                                            \
     }
 
-/* The rooms of tests, each ended by a NULL name. */
+#define CTS_END                                                                                    \
+    {                                                                                              \
+        NULL, NULL, NULL, 0                                                                        \
+    }
+/* The rooms of tests, each ended by CTS_END. */
 extern const cts_test cts_mixture_tests[], cts_gradient_tests[], cts_upstream_tests[],
     cts_order_tests[], cts_memory_tests[], cts_view_tests[], cts_signature_tests[],
     cts_report_tests[], cts_bad_object_tests[], cts_bad_kernel_tests[], cts_bad_launch_tests[],

@@ -316,5 +316,5 @@ const cts_test cts_accumulate_tests[] = {
     CTS_TEST(case_24_sum_of_4096_ones),
     CTS_TEST(same_bits_every_time),
     CTS_TEST(case_25_streams_add_to_one_tensor),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -164,5 +164,5 @@ const cts_test cts_alias_tests[] = {
     CTS_TEST(gradient_may_not_overlap_data_or_upstream),
     CTS_TEST(case_11_overlapping_outputs),
     CTS_TEST(case_34_cached_kernel_with_another_shape),
-    {NULL, NULL},
+    CTS_END,
 };

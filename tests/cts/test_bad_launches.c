@@ -312,5 +312,5 @@ const cts_test cts_bad_launch_tests[] = {
     CTS_TEST(integers_are_refused_where_gradients_flow),
     CTS_TEST(described_tensors_are_checked),
     CTS_TEST(gradient_addresses_must_have_a_slot),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -286,5 +286,5 @@ const cts_test cts_bad_object_tests[] = {
     CTS_TEST(bad_gradients_are_refused),
     CTS_TEST(unknown_devices_are_not_found),
     CTS_TEST(more_memory_than_there_is_fails_cleanly),
-    {NULL, NULL},
+    CTS_END,
 };

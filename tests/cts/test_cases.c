@@ -294,5 +294,5 @@ const cts_test cts_case_tests[] = {
     CTS_TEST(case_19_rank_zero_and_null_strides),
     CTS_TEST(case_26_integer_argument),
     CTS_TEST(case_27_same_name_other_code),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -107,10 +107,8 @@ static void case_45_code_for_another_architecture(cts *t)
     if (is(t, "cuda")) {
         bytes =
             replaced(&c.codes[own], ".target sm_75", ".target sm_999", &c.codes[own].size_bytes);
-    } else if (is(t, "vulkan")) { /* OpenCL's Kernel instead of Int64 */
+    } else { /* OpenCL's Kernel instead of Int64 */
         bytes = patched(&c.codes[own], CAPABILITY, 1, INT64, 1, KERNEL);
-    } else {
-        CTS_SKIP(t, "host functions are for this machine");
     }
     c.codes[own].bytes = bytes;
     ddisp_kernel *kernel = NULL;
@@ -128,8 +126,6 @@ static void case_45_group_too_large(cts *t)
     uint32_t own = own_code(t);
     uint32_t *words = NULL;
     char limit[16];
-    if (t->info.max_group_threads == 0)
-        CTS_SKIP(t, "the device has no groups");
     (void)snprintf(limit, sizeof limit, "%u", t->info.max_group_threads);
     for (uint32_t e = 0; e < c.codes[own].entry_count; e++)
         c.entries[own][e].group_size[0] = 4096;
@@ -146,8 +142,6 @@ static void case_45_group_too_large(cts *t)
 
 static void group_size_other_than_that_of_the_module_is_refused(cts *t)
 {
-    if (!is(t, "vulkan"))
-        CTS_SKIP(t, "only SPIR-V modules of the suite fix their group size");
     struct changed c;
     make(&c);
     uint32_t own = own_code(t);
@@ -171,8 +165,6 @@ static void case_45_too_much_shared_memory(cts *t)
     struct changed c;
     make(&c);
     uint32_t own = own_code(t);
-    if (t->info.max_group_threads == 0)
-        CTS_SKIP(t, "the device has no groups");
     for (uint32_t e = 0; e < c.codes[own].entry_count; e++)
         c.entries[own][e].shared_bytes = 1u << 30;
     char limit[16];
@@ -185,8 +177,6 @@ static void case_45_too_much_shared_memory(cts *t)
 static void case_20_more_groups_than_the_limit(cts *t)
 {
     uint64_t limit = t->info.max_group_count[0], n = limit * 64 + 1;
-    if (limit == 0)
-        CTS_SKIP(t, "the device has no groups");
     bool past = n <= UINT64_C(1) << 24;
     if (!past)
         n = 65535 * 256 + 1;
@@ -249,8 +239,6 @@ static void explicit_grid_is_checked(cts *t)
     ddisp_launch_options options = cts_options(DDISP_POLICY_AUTO, 0, NULL);
     uint32_t limit = t->info.max_group_count[1];
     char most[16];
-    if (limit == 0 || limit == UINT32_MAX)
-        CTS_SKIP(t, "the device has no limit of groups along y");
     (void)snprintf(most, sizeof most, "%u", limit);
     options.grid[0] = options.grid[2] = 1;
     options.grid[1] = 70000;
@@ -264,8 +252,6 @@ static void explicit_grid_is_checked(cts *t)
 /* The first code that fits is taken; one that does not is passed over. */
 static void later_code_serves_when_an_earlier_does_not_fit(cts *t)
 {
-    if (!is(t, "vulkan") && !is(t, "cuda"))
-        CTS_SKIP(t, "host functions always fit");
     struct changed c;
     make(&c);
     uint32_t own = own_code(t), last = c.source.code_count;
@@ -289,8 +275,6 @@ static void later_code_serves_when_an_earlier_does_not_fit(cts *t)
 /* Vulkan: the twin that adds by compare-and-swap gives the same sums as the native one. */
 static void compare_and_swap_twin_agrees(cts *t)
 {
-    if (!is(t, "vulkan"))
-        CTS_SKIP(t, "only Vulkan has two codes for backward");
     enum { N = 4096 };
     cts_source twin = cts_component;
     ddisp_code codes[2];
@@ -314,14 +298,14 @@ static void compare_and_swap_twin_agrees(cts *t)
 }
 
 const cts_test cts_code_tests[] = {
-    CTS_TEST(case_45_code_for_another_architecture),
-    CTS_TEST(case_45_group_too_large),
-    CTS_TEST(group_size_other_than_that_of_the_module_is_refused),
-    CTS_TEST(case_45_too_much_shared_memory),
-    CTS_TEST(case_20_more_groups_than_the_limit),
+    CTS_TEST_ON("vulkan cuda", case_45_code_for_another_architecture),
+    CTS_TEST_ON("vulkan cuda", case_45_group_too_large),
+    CTS_TEST_ON("vulkan", group_size_other_than_that_of_the_module_is_refused),
+    CTS_TEST_ON("vulkan cuda", case_45_too_much_shared_memory),
+    CTS_TEST_ON("vulkan cuda", case_20_more_groups_than_the_limit),
     CTS_TEST(case_20_many_rows),
-    CTS_TEST(explicit_grid_is_checked),
-    CTS_TEST(later_code_serves_when_an_earlier_does_not_fit),
-    CTS_TEST(compare_and_swap_twin_agrees),
-    {NULL, NULL},
+    CTS_TEST_ON("vulkan cuda", explicit_grid_is_checked),
+    CTS_TEST_ON("vulkan cuda", later_code_serves_when_an_earlier_does_not_fit),
+    CTS_TEST_ON("vulkan", compare_and_swap_twin_agrees),
+    CTS_END,
 };

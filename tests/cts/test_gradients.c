@@ -278,5 +278,5 @@ const cts_test cts_gradient_tests[] = {
     CTS_TEST(contended_adds_give_the_sum),
     CTS_TEST(half_input_has_a_single_gradient),
     CTS_TEST(double_output_has_a_double_upstream),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -350,5 +350,5 @@ const cts_test cts_graph_tests[] = {
     CTS_TEST(frozen_inputs_are_backed_in_every_replay),
     CTS_TEST(arguments_change_between_replays),
     CTS_TEST(a_changed_argument_is_waited_for),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -204,5 +204,5 @@ const cts_test cts_memory_tests[] = {
     CTS_TEST(wrapped_memory_is_released_once),
     CTS_TEST(failed_wrap_keeps_the_memory_with_the_caller),
     CTS_TEST(release_right_after_launch_is_safe),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -244,5 +244,5 @@ const cts_test cts_mixture_tests[] = {
     CTS_TEST(auto_takes_guard_when_code_only_tests_addresses),
     CTS_TEST(argument_policy_overrides_the_launch),
     CTS_TEST(scratch_is_given_back),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -149,5 +149,5 @@ const cts_test cts_order_tests[] = {
     CTS_TEST(missing_upstream_comes_before_the_policy),
     CTS_TEST(zero_upstream_comes_before_the_policy),
     CTS_TEST(no_items_come_before_the_policy),
-    {NULL, NULL},
+    CTS_END,
 };

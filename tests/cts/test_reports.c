@@ -144,5 +144,5 @@ const cts_test cts_report_tests[] = {
     CTS_TEST(failure_is_reported_as_far_as_known),
     CTS_TEST(scratch_reports_its_bytes),
     CTS_TEST(empty_report_has_no_slots),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -434,5 +434,5 @@ const cts_test cts_scatter_tests[] = {
     CTS_TEST(case_25_a_million_ones_into_one_f64),
     CTS_TEST(deterministic_sums_have_one_bit_pattern),
     CTS_TEST(what_is_not_finite_comes_through),
-    {NULL, NULL},
+    CTS_END,
 };

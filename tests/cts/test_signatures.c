@@ -228,5 +228,5 @@ const cts_test cts_signature_tests[] = {
     CTS_TEST(one_variant_for_each_mask),
     CTS_TEST(budget_bounds_the_variants),
     CTS_TEST(case_01_order_of_mixtures),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -303,5 +303,5 @@ const cts_test cts_sink_tests[] = {
     CTS_TEST(trim_gives_it_back_and_it_comes_again),
     CTS_TEST(content_shows_nowhere),
     CTS_TEST(threads_grow_it_together),
-    {NULL, NULL},
+    CTS_END,
 };

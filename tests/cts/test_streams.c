@@ -99,5 +99,5 @@ const cts_test cts_stream_tests[] = {
     CTS_TEST(gradient_made_on_one_stream_is_used_on_another),
     CTS_TEST(released_stream_still_finishes_its_work),
     CTS_TEST(streams_and_events_check_their_arguments),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -321,5 +321,5 @@ static void case_51_element_sizes(cts *t)
 const cts_test cts_struct_tests[] = {
     CTS_TEST(case_51_struct_sizes),
     CTS_TEST(case_51_element_sizes),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -207,5 +207,5 @@ const cts_test cts_thread_tests[] = {
     CTS_TEST(case_35_fresh_threads),
     CTS_TEST(case_39_cold_kernel_is_built_once),
     CTS_TEST(last_error_belongs_to_its_thread),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -205,5 +205,5 @@ const cts_test cts_upstream_tests[] = {
     CTS_TEST(absent_upstream_of_one_output_reads_zeros),
     CTS_TEST(all_upstreams_zero_launches_nothing),
     CTS_TEST(case_08_stride0_seed),
-    {NULL, NULL},
+    CTS_END,
 };

@@ -214,5 +214,5 @@ const cts_test cts_view_tests[] = {
     CTS_TEST(described_tensors_have_strides_and_gradient_strides),
     CTS_TEST(explicit_addresses_override_stored_gradients),
     CTS_TEST(described_tensor_without_gradient_address_is_missing_one),
-    {NULL, NULL},
+    CTS_END,
 };

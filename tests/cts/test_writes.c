@@ -266,5 +266,5 @@ const cts_test cts_write_tests[] = {
     CTS_TEST(gradient_of_another_dtype_is_converted),
     CTS_TEST(upstream_of_another_dtype_is_converted),
     CTS_TEST(gradient_of_another_layout_goes_through_a_temporary),
-    {NULL, NULL},
+    CTS_END,
 };

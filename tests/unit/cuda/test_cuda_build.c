@@ -4,9 +4,9 @@
  */
 #include "cuda_elf.h"
 #include "cuda_fixture.h"
+#include "fake_nvrtc.h"
 
 #include <stdlib.h>
-#include "fake_nvrtc.h"
 
 /* ---- codes */
 
