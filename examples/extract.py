@@ -4,6 +4,6 @@ import sys
 
 document, path = sys.argv[1:]
 with open(document, encoding="utf-8") as file:
-    program = re.search(r"^```c full\n(.*?)^```$", file.read(), re.S | re.M)[1]
+    program = re.search(r"^```c(?:pp)? full\n(.*?)^```$", file.read(), re.S | re.M)[1]
 with open(path, "w", encoding="utf-8") as file:
     file.write(program)
