@@ -7,6 +7,7 @@
  */
 #include "raw.h"
 
+#include "bound.spv.h"
 #include "mul_kernel.h"
 #include "store.ptx.h"
 #include "store.spv.h"
@@ -42,6 +43,9 @@ enum row {
     SCRATCH,
     HAND_COPY,
     STORE,
+    BOUND_BOTH, /* the rest on Vulkan alone */
+    BOUND_SPECIALIZE,
+    BOUND_NULL,
     ROWS
 };
 
@@ -54,11 +58,14 @@ static const char *const names[ROWS] = {"hand-written, one gradient",
                                         "hand-written scratch",
                                         "scratch",
                                         "copy by hand",
-                                        "both, store once"};
+                                        "both, store once",
+                                        "descriptors, both real",
+                                        "descriptors, specialize",
+                                        "descriptors, null descriptor"};
 
 typedef struct setup {
     ddisp_device *device;
-    ddisp_kernel *mul, *store;
+    ddisp_kernel *mul, *store, *bound; /* bound NULL: no null descriptors */
     ddisp_tensor *a, *b, *y;
     raw *rival;
     uint32_t launches;
@@ -117,6 +124,15 @@ static void run(const setup *s, enum row row)
     case SPECIALIZE:
         launch(s, s->mul, DDISP_POLICY_SPECIALIZE, false, false);
         break;
+    case BOUND_BOTH:
+        launch(s, s->bound, DDISP_POLICY_AUTO, true, false);
+        break;
+    case BOUND_SPECIALIZE:
+        launch(s, s->bound, DDISP_POLICY_SPECIALIZE, false, false);
+        break;
+    case BOUND_NULL:
+        launch(s, s->bound, DDISP_POLICY_GUARD, false, false);
+        break;
     case GUARD:
         launch(s, s->mul, DDISP_POLICY_GUARD, false, false);
         break;
@@ -143,13 +159,31 @@ static double median(const double *values, uint32_t count)
     return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
+static const ddisp_param params[3] = {
+    DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+    DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+    DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
+};
+
+static ddisp_kernel *make_kernel(ddisp_context *context, const char *name, const ddisp_code *codes,
+                                 uint32_t count)
+{
+    ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_kernel *kernel;
+    desc.size = (uint32_t)sizeof desc;
+    desc.name = name;
+    desc.params = params;
+    desc.param_count = 3;
+    desc.param_size = (uint32_t)sizeof params[0];
+    desc.codes = codes;
+    desc.code_count = count;
+    desc.code_size = (uint32_t)sizeof codes[0];
+    CHECK(ddisp_kernel_create(context, &desc, &kernel));
+    return kernel;
+}
+
 static ddisp_kernel *make_store(ddisp_context *context)
 {
-    static const ddisp_param params[3] = {
-        DDISP_PARAM("a", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-        DDISP_PARAM("b", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-        DDISP_PARAM("y", DDISP_ACCESS_OUT, DDISP_DTYPE_F32, 1, DDISP_PARAM_DIFFERENTIABLE),
-    };
     static ddisp_entry ptx[1] = {DDISP_ENTRY(DDISP_MODE_BACKWARD, "store_backward", 256)};
     static ddisp_entry spirv[1] = {DDISP_ENTRY(DDISP_MODE_BACKWARD, "main", 256)};
     static const ddisp_code_param stores[2] = {
@@ -166,18 +200,26 @@ static ddisp_kernel *make_store(ddisp_context *context)
         codes[i].param_count = 2;
         codes[i].param_size = (uint32_t)sizeof stores[0];
     }
-    ddisp_kernel_desc desc = DDISP_ZERO;
-    ddisp_kernel *kernel;
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "store";
-    desc.params = params;
-    desc.param_count = 3;
-    desc.param_size = (uint32_t)sizeof params[0];
-    desc.codes = codes;
-    desc.code_count = 2;
-    desc.code_size = (uint32_t)sizeof codes[0];
-    CHECK(ddisp_kernel_create(context, &desc, &kernel));
-    return kernel;
+    return make_kernel(context, "store", codes, 2);
+}
+
+/* An existing shader on storage buffers, for the form of the frozen input's gradient that only they
+ * have. */
+static ddisp_kernel *make_bound(ddisp_context *context)
+{
+    static const ddisp_native_arg native[6] = {
+        DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_DATA, 0, 0, 0),
+        DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_DATA, 1, 0, 1),
+        DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_GRAD_READ, 2, 0, 2),
+        DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_GRAD_ADD, 0, 0, 3),
+        DDISP_NATIVE_DESCRIPTOR(DDISP_SOURCE_GRAD_ADD, 1, 0, 4),
+        {DDISP_SOURCE_ITEMS, 0, 0, DDISP_SPACE_DEFAULT, 0, 0, 4, 0},
+    };
+    static ddisp_entry entry[1] = {DDISP_ENTRY(DDISP_MODE_BACKWARD, "main", 256)};
+    entry[0].native = native;
+    entry[0].native_count = 6;
+    ddisp_code code = DDISP_CODE("vulkan", "spirv", bound_spv, sizeof bound_spv, entry, 0);
+    return make_kernel(context, "bound", &code, 1);
 }
 
 static void make_tensors(setup *s, uint64_t n)
@@ -265,12 +307,15 @@ int main(int argc, char **argv)
     }
     CHECK(ddisp_kernel_create(context, mul_kernel_desc(), &s.mul));
     s.store = make_store(context);
+    if (info.flags & DDISP_DEVICE_FLAG_NULL_DESCRIPTOR)
+        s.bound = make_bound(context);
+    const int rows = s.bound ? ROWS : BOUND_BOTH;
     make_tensors(&s, n);
 
-    for (int row = 0; row < ROWS; row++) /* builds variants, makes gradients, fills pools */
+    for (int row = 0; row < rows; row++) /* builds variants, makes gradients, fills pools */
         run(&s, (enum row)row);
     for (uint32_t block = 0; block < blocks; block++)
-        for (int row = 0; row < ROWS; row++) {
+        for (int row = 0; row < rows; row++) {
             uint32_t launches = s.launches;
             s.launches = 1; /* the rival's device and ours take turns on the hardware */
             run(&s, (enum row)row);
@@ -281,11 +326,11 @@ int main(int argc, char **argv)
         }
 
     double m[ROWS];
-    for (int row = 0; row < ROWS; row++)
+    for (int row = 0; row < rows; row++)
         m[row] = median(series[row], blocks);
     printf("%s, %s; %" PRIu64 " f32, %u blocks of %u launches\n", info.name, info.driver, n, blocks,
            s.launches);
-    for (int row = 0; row < ROWS; row++)
+    for (int row = 0; row < rows; row++)
         printf("  %-46s %9.1f us\n", names[row], m[row]);
     print_ratio("specialize / hand-written one", m[SPECIALIZE], m[HAND_ONE]);
     print_ratio("guard / hand-written one", m[GUARD], m[HAND_ONE]);
@@ -295,12 +340,15 @@ int main(int argc, char **argv)
     print_ratio("both real / hand-written both", m[BOTH], m[HAND_BOTH]);
     print_ratio("scratch / hand-written scratch", m[SCRATCH], m[HAND_SCRATCH]);
     print_ratio("store once, both / 5 tensors at the copy rate", m[STORE], m[HAND_COPY] * 2.5);
+    if (s.bound)
+        print_ratio("null descriptor / specialize, descriptors", m[BOUND_NULL],
+                    m[BOUND_SPECIALIZE]);
     static const ddisp_policy policies[4] = {DDISP_POLICY_SPECIALIZE, DDISP_POLICY_GUARD,
                                              DDISP_POLICY_SINK, DDISP_POLICY_SCRATCH};
     for (int i = 0; i < 4; i++)
         printf("  extra bytes, %-33s %11" PRIu64 "\n", ddisp_policy_name(policies[i]),
                extra_bytes(context, &s, policies[i]));
-    for (int row = 0; row < ROWS && json; row++) {
+    for (int row = 0; row < rows && json; row++) {
         printf("{\"row\": \"%s\", \"device\": \"%s\", \"n\": %" PRIu64 ", \"us\": [", names[row],
                info.spec, n);
         for (uint32_t block = 0; block < blocks; block++)

@@ -142,7 +142,7 @@ static void describe_abilities(const int values[ATTRIBUTE_COUNT], bool compiles,
     info->max_group_threads = (uint32_t)values[BLOCK_THREADS];
     info->max_block_bytes = CUDA__MAX_BLOCK_BYTES;
     /* Many times what fits at once: groups that end early make room for others. */
-    info->preferred_group_count = (uint32_t)values[MULTIPROCESSORS] * 128;
+    info->preferred_group_count = (uint32_t)values[MULTIPROCESSORS] * 512;
     info->max_shared_bytes = (uint32_t)values[SHARED_BYTES];
     info->subgroup_size = (uint32_t)values[WARP_SIZE];
 }

@@ -182,7 +182,7 @@ static void describe_limits(const vulkan__adapter *adapter, ddisp_device_info *i
     info->subgroup_size = adapter->properties11.subgroupSize;
     /* Enough groups of 256 threads to fill the multiprocessors; a guess where they are not known.
      */
-    info->preferred_group_count = adapter->multiprocessors ? adapter->multiprocessors * 128
+    info->preferred_group_count = adapter->multiprocessors ? adapter->multiprocessors * 512
                                   : info->flags & DDISP_DEVICE_FLAG_SOFTWARE ? 64
                                                                              : 1024;
 }

@@ -13,9 +13,6 @@ struct mul_block {
 };
 static_assert(sizeof(mul_block) == 992, "the standard argument block of three tensors");
 
-// Items of a thread whose loads are under way together: one at a time would wait for memory.
-#define IN_FLIGHT 4
-
 // 1, or 0 in variants where parameter i has no gradient. Must be one whole line of PTX.
 #define SWITCH(name, i)                                                                            \
     unsigned name;                                                                                 \
@@ -50,19 +47,8 @@ extern "C" __global__ void mul_forward(const __grid_constant__ mul_block block)
     float *y = global(block.y.data);
 
     if (block.a.flags & block.b.flags & block.y.flags & DDISP_DEVICE_TENSOR_DENSE) {
-        for (uint64_t i = first; i < items; i += IN_FLIGHT * step) {
-            float va[IN_FLIGHT], vb[IN_FLIGHT];
-#pragma unroll
-            for (int k = 0; k < IN_FLIGHT; k++)
-                if (i + k * step < items) {
-                    va[k] = __ldg(a + i + k * step);
-                    vb[k] = __ldg(b + i + k * step);
-                }
-#pragma unroll
-            for (int k = 0; k < IN_FLIGHT; k++)
-                if (i + k * step < items)
-                    y[i + k * step] = va[k] * vb[k];
-        }
+        for (uint64_t i = first; i < items; i += step)
+            y[i] = __ldg(a + i) * __ldg(b + i);
         return;
     }
     for (uint64_t i = first; i < items; i += step)
@@ -94,25 +80,12 @@ extern "C" __global__ void mul_backward(const __grid_constant__ mul_block block)
     const bool dense_b = !add_b || (block.b.flags & DDISP_DEVICE_TENSOR_ADD_DENSE &&
                                     block.a.flags & DDISP_DEVICE_TENSOR_DENSE);
     if (dense_a && dense_b && block.y.flags & DDISP_DEVICE_TENSOR_READ_DENSE) {
-        for (uint64_t i = first; i < items; i += IN_FLIGHT * step) {
-            float g[IN_FLIGHT], va[IN_FLIGHT], vb[IN_FLIGHT];
-#pragma unroll
-            for (int k = 0; k < IN_FLIGHT; k++)
-                if (i + k * step < items) {
-                    g[k] = __ldg(gy + i + k * step);
-                    if (add_a)
-                        vb[k] = __ldg(b + i + k * step);
-                    if (add_b)
-                        va[k] = __ldg(a + i + k * step);
-                }
-#pragma unroll
-            for (int k = 0; k < IN_FLIGHT; k++)
-                if (i + k * step < items) {
-                    if (add_a)
-                        atomicAdd(ga + i + k * step, g[k] * vb[k]);
-                    if (add_b)
-                        atomicAdd(gb + i + k * step, g[k] * va[k]);
-                }
+        for (uint64_t i = first; i < items; i += step) {
+            const float g = __ldg(gy + i);
+            if (add_a)
+                atomicAdd(ga + i, g * __ldg(b + i));
+            if (add_b)
+                atomicAdd(gb + i, g * __ldg(a + i));
         }
         return;
     }

@@ -51,23 +51,13 @@ void main()
         item_step() < 0x10000000ul) {
         // Dense items are counted in 32 bits: that leaves registers and time for more loads in flight.
         const uint items = uint(block.items), step = uint(item_step());
-        for (uint i = uint(first_item()); i < items; i += IN_FLIGHT * step) {
-            float g[IN_FLIGHT], va[IN_FLIGHT], vb[IN_FLIGHT];
-            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++) {
-                const uint64_t at = 4ul * uint64_t(min(i + k * step, items - 1u));
-                g[k] = Float(gy + at).value;
-                vb[k] = add_a ? Float(b + at).value : 0.0;
-                va[k] = add_b ? Float(a + at).value : 0.0;
-            }
-            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++) {
-                const uint64_t at = 4ul * uint64_t(i + k * step);
-                if (i + k * step < items) {
-                    if (add_a)
-                        add(Float(ga + at), g[k] * vb[k]);
-                    if (add_b)
-                        add(Float(gb + at), g[k] * va[k]);
-                }
-            }
+        for (uint i = uint(first_item()); i < items; i += step) {
+            const uint64_t at = 4ul * uint64_t(i);
+            const float g = Float(gy + at).value;
+            if (add_a)
+                add(Float(ga + at), g * Float(b + at).value);
+            if (add_b)
+                add(Float(gb + at), g * Float(a + at).value);
         }
         return;
     }

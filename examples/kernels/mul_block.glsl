@@ -2,7 +2,6 @@
 // elements. Parameters are numbered 0: a, 1: b, 2: y.
 
 #extension GL_EXT_buffer_reference : require
-#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
 struct Tensor {
@@ -65,6 +64,3 @@ Float element(uint64_t address, int tensor, int which, uint64_t item)
     }
     return Float(address + uint64_t(at * 4l));
 }
-
-// Items of a thread whose loads are under way together: one at a time would wait for memory.
-const int IN_FLIGHT = 4;

@@ -8,17 +8,8 @@ void main()
     const uint64_t a = block.tensors[0].data, b = block.tensors[1].data, y = block.tensors[2].data;
 
     if (dense(0, DENSE) && dense(1, DENSE) && dense(2, DENSE)) {
-        for (uint64_t i = first_item(); i < block.items; i += IN_FLIGHT * item_step()) {
-            float va[IN_FLIGHT], vb[IN_FLIGHT];
-            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++) {
-                const uint64_t at = 4ul * min(i + k * item_step(), block.items - 1ul);
-                va[k] = Float(a + at).value;
-                vb[k] = Float(b + at).value;
-            }
-            [[unroll]] for (int k = 0; k < IN_FLIGHT; k++)
-                if (i + k * item_step() < block.items)
-                    Float(y + 4ul * (i + k * item_step())).value = va[k] * vb[k];
-        }
+        for (uint64_t i = first_item(); i < block.items; i += item_step())
+            Float(y + 4ul * i).value = Float(a + 4ul * i).value * Float(b + 4ul * i).value;
         return;
     }
     for (uint64_t i = first_item(); i < block.items; i += item_step())

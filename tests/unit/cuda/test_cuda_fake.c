@@ -37,7 +37,7 @@ static void device_is_described_as_the_fake_that_it_is(void **state)
     assert_int_equal(info.max_group_size[2], 64);
     assert_int_equal(info.max_group_threads, 1024);
     assert_int_equal(info.max_block_bytes, 4096);
-    assert_int_equal(info.preferred_group_count, 1280);
+    assert_int_equal(info.preferred_group_count, 5120);
     assert_int_equal(info.max_shared_bytes, 101376);
     assert_int_equal(info.subgroup_size, 32);
     assert_int_equal(table->device_describe(instance, 1, &info), DDISP_STATUS_NOT_FOUND);
