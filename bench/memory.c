@@ -1,8 +1,7 @@
 /*
  * memory.c - what frozen inputs cost in memory, judged from outside of the library: the process's
  * proportional set size on the host and on software devices, what the driver says is free on CUDA,
- * and what the device heap's budget says on Vulkan where there is one. Each case runs in a process
- * of its own.
+ * and the sum of vkAllocateMemory on Vulkan. Each case runs in a process of its own.
  *
  *   memory [--device host|cuda|vulkan] [--n N]
  */
@@ -15,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -149,6 +149,20 @@ static uint64_t cuda_used(void)
     return total - left;
 }
 
+/* The most that was allocated through vkAllocateMemory; see counting_vulkan.c. */
+static uint64_t vulkan_peak(void)
+{
+    uint64_t (*peak)(void);
+    void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = library ? dlsym(library, "counted_vulkan_peak_bytes") : NULL;
+    if (!symbol) {
+        fprintf(stderr, "memory: vkAllocateMemory is not counted\n");
+        exit(1);
+    }
+    memcpy(&peak, &symbol, sizeof peak);
+    return peak();
+}
+
 /* Runs one backward launch and prints the memory in use. */
 static void child(const char *device_name, uint64_t n, ddisp_policy policy, int frozen)
 {
@@ -185,24 +199,32 @@ static void child(const char *device_name, uint64_t n, ddisp_policy policy, int 
     (void)pthread_join(watcher, NULL);
     uint64_t used = strcmp(info.backend, "cuda") == 0         ? cuda_used()
                     : info.flags & DDISP_DEVICE_FLAG_SOFTWARE ? peak
-                                                              : 0;
-    if (!used) { /* no view from outside: what the library counted */
-        ddisp_device_statistics statistics = DDISP_ZERO;
-        statistics.size = (uint32_t)sizeof statistics;
-        CHECK(ddisp_device_get_statistics(device, &statistics));
-        used = statistics.bytes_peak;
-    }
+                                                              : vulkan_peak();
     printf("%" PRIu64 "\n", used);
     (void)fflush(stdout);
     _exit(0);
 }
 
+/* Variables for the children that put counting_vulkan.c before the loader that there is. */
+static char counted[1024];
+
+static void count_vulkan(const char *program)
+{
+    struct link_map *map;
+    const char *end = strrchr(program, '/'), *old = getenv("LD_LIBRARY_PATH");
+    void *library = dlopen("libvulkan.so.1", RTLD_NOW);
+    if (library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+        (void)snprintf(counted, sizeof counted,
+                       "DDISP_COUNTED_VULKAN='%s' LD_LIBRARY_PATH='%.*s/counting:%s'", map->l_name,
+                       end ? (int)(end - program) : 1, end ? program : ".", old ? old : "");
+}
+
 static uint64_t measure(const char *program, const char *device, uint64_t n, ddisp_policy policy,
                         int frozen)
 {
-    char command[512], line[64] = "";
-    (void)snprintf(command, sizeof command, "'%s' --child '%s' %" PRIu64 " %u %d", program, device,
-                   n, policy, frozen);
+    char command[2048], line[64] = "";
+    (void)snprintf(command, sizeof command, "%s '%s' --child '%s' %" PRIu64 " %u %d", counted,
+                   program, device, n, policy, frozen);
     FILE *pipe = popen(command, "r");
     if (!pipe || !fgets(line, sizeof line, pipe))
         fprintf(stderr, "memory: no answer from %s\n", command);
@@ -232,6 +254,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    if (strncmp(device, "vulkan", 6) == 0)
+        count_vulkan(argv[0]);
     uint64_t base = measure(argv[0], device, n, DDISP_POLICY_SPECIALIZE, 8);
     printf("%s, %" PRIu64 " f32 an input, eight of nine inputs frozen; MiB above specialize\n",
            device, n);
