@@ -67,3 +67,9 @@ def skip_all(reason):
 def environment_int(name, otherwise):
     """A number of repetitions, fewer where time is short."""
     return int(os.environ.get(name, otherwise))
+
+
+def resident_bytes():
+    """Memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -7,8 +7,10 @@ import ctypes as C
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import diffdispatch as dd
@@ -108,15 +110,68 @@ class Binding(unittest.TestCase):
             self.assertEqual(found, constant["value"], name)
 
     def test_it_has_every_function_with_as_many_arguments(self):
-        self.assertEqual({name: len(arguments) for name, (_, arguments) in _abi.FUNCTIONS.items()},
-                         {function["name"]: len(function["parameters"]) for function in FUNCTIONS})
         for function in FUNCTIONS:
-            self.assertTrue(callable(getattr(dd.raw, function["name"])))
+            name = function["name"]
+            self.assertTrue(name in _abi.FUNCTIONS, f"{name} is missing")
+            self.assertEqual(len(_abi.FUNCTIONS[name][1]), len(function["parameters"]), name)
+            self.assertTrue(callable(getattr(dd.raw, name)))
+        self.assertEqual(set(_abi.FUNCTIONS) - {function["name"] for function in FUNCTIONS}, set())
 
     def test_its_file_is_what_the_headers_make(self):
         root = pathlib.Path(__file__).resolve().parents[2]
         made = subprocess.run([sys.executable, root / "tools" / "api-json", INCLUDE, "--python"], text=True, capture_output=True, check=True)
         self.assertEqual((root / "bindings" / "python" / "diffdispatch" / "_abi.py").read_text(encoding="utf-8"), made.stdout)
+
+
+class Lacking(unittest.TestCase):
+    """What the headers gain and the package lacks is found: the tests above, on a copy of the headers with one thing more."""
+
+    def found(self, case, header="", place="", more=""):
+        """Whether `case` passes after `more` is put before `place`, and what it says."""
+        with tempfile.TemporaryDirectory() as folder:
+            include = pathlib.Path(folder) / "include"
+            shutil.copytree(INCLUDE, include)
+            if more:
+                path = include / "diffdispatch" / header
+                text = path.read_text(encoding="utf-8")
+                self.assertEqual(text.count(place), 1, place)
+                path.write_text(text.replace(place, more + place), encoding="utf-8")
+            made = pathlib.Path(folder) / "api.json"
+            root = pathlib.Path(__file__).resolve().parents[2]
+            subprocess.run([sys.executable, root / "tools" / "api-json", include, "-o", made], check=True)
+            result = subprocess.run([sys.executable, __file__, made, include, COMPILER, f"Binding.{case}"], text=True, capture_output=True)
+            return result.returncode == 0, result.stdout
+
+    def assertFound(self, name, case, *change):
+        self.assertEqual(self.found(case)[0], True, "without a change")
+        good, output = self.found(case, *change)
+        self.assertFalse(good)
+        self.assertIn("not ok 1", output)
+        self.assertIn(name, output)
+
+    def test_a_field(self):
+        self.assertFound("extra_field", "test_it_has_every_field_of_every_struct", "launch.h", "} ddisp_report_slot;",
+                         "    uint64_t extra_field; /**< new */\n")
+
+    def test_a_struct(self):
+        self.assertFound("ddisp_extra", "test_it_has_every_field_of_every_struct", "launch.h", "typedef struct ddisp_report ddisp_report;",
+                         "typedef struct ddisp_extra {\n    uint32_t size;\n    uint32_t reserved;\n} ddisp_extra;\n")
+
+    def test_an_enumerator(self):
+        self.assertFound("DDISP_POLICY_EXTRA", "test_it_has_every_constant", "launch.h", "    DDISP_POLICY_DEFAULT = 0,",
+                         "    DDISP_POLICY_EXTRA = 99,\n")
+
+    def test_a_flag(self):
+        self.assertFound("DDISP_LAUNCH_EXTRA", "test_it_has_every_constant", "launch.h", "typedef struct ddisp_report ddisp_report;",
+                         "#define DDISP_LAUNCH_EXTRA UINT64_C(0x40000000)\n")
+
+    def test_a_function(self):
+        self.assertFound("ddisp_extra", "test_it_has_every_function_with_as_many_arguments", "launch.h", "/* ---- report ---- */",
+                         "DDISP_API ddisp_status ddisp_extra(uint32_t number);\n")
+
+    def test_the_file_itself(self):
+        self.assertFound("extra_field", "test_its_file_is_what_the_headers_make", "launch.h", "} ddisp_report_slot;",
+                         "    uint64_t extra_field; /**< new */\n")
 
 
 if __name__ == "__main__":

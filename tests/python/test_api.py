@@ -273,6 +273,31 @@ DDISP_KERNEL(cube_backward, 2)
         self.assertEqual(y.tolist(), [i + 1 for i in range(1000)])
 
 
+class Memory(unittest.TestCase):
+    def test_100000_launches(self):
+        """The process does not grow: launches, views of gradients and reports of them, on the host."""
+        device, mul = dd.open("host"), kernel("mul")
+        a, b, y = device.tensor([1] * 8, requires_grad=True), device.tensor([2] * 8), device.zeros(8, requires_grad=True)
+        upstream = device.tensor([1] * 8)
+
+        def run(steps):
+            for i in range(steps):
+                mul.forward(a, b, y)
+                y.grad = upstream
+                mul.backward(a, b, y)
+                if i % 10 == 0:
+                    a.grad.close()
+                    a.grad = None
+            device.synchronize()
+            gc.collect()
+
+        run(5000)
+        before, live = tap.resident_bytes(), device.statistics["bytes_live"]
+        run(50000)
+        self.assertLess(tap.resident_bytes() - before, 2 << 20)
+        self.assertEqual(device.statistics["bytes_live"], live)
+
+
 class Callbacks(unittest.TestCase):
     def test_case_52_no_call_after_a_log_is_closed(self):
         """Eight threads provoke messages; closing the context ends the calls though its devices live on."""
@@ -281,15 +306,17 @@ class Callbacks(unittest.TestCase):
         device = context.open("host")
         heard = len(calls)
         self.assertGreater(heard, 0)
+        mul = kernel("mul", context=context)
         context.close()
         heard = len(calls)
         gc.collect()
-        mul = kernel("mul", context=dd.default_context())
 
         def work():
+            y = device.zeros(2)
             for _ in range(200):
                 tensor = device.tensor([1, 2])
                 tensor.fill(3)
+                mul.forward(tensor, tensor, y)
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:

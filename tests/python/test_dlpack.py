@@ -298,6 +298,15 @@ class Torch(unittest.TestCase):
         back = torch.from_dlpack(ours)
         self.assertEqual((back.data_ptr(), back.device.index), (theirs.data_ptr(), 0))
 
+    @unittest.skipUnless(torch is not None and torch.cuda.is_available(), "no CUDA device")
+    def test_case_37_devices_keep_their_number(self):
+        for index in reversed(range(torch.cuda.device_count())):
+            theirs = torch.ones(4, device=f"cuda:{index}")
+            ours = dd.from_dlpack(theirs)
+            self.assertEqual(ours.device.spec, f"cuda:{index}")
+            self.assertEqual(torch.from_dlpack(ours).device.index, index)
+            self.assertEqual(torch.cuda.current_device(), 0)
+
 
 if __name__ == "__main__":
     tap.main()

@@ -224,6 +224,9 @@ class Types(Bridged):
             mul(good, [1, 2, 3, 4])
         with self.assertRaisesRegex(RuntimeError, "mul: parameter 'b' is on meta, 'a' is on"):
             mul(good, torch.empty(4, device="meta"))
+        if self.place == "cuda:1":
+            with self.assertRaisesRegex(RuntimeError, "mul: parameter 'b' is on cuda:0, 'a' is on cuda:1"):
+                mul(good, torch.ones(4, device="cuda:0"))
         self.assertSame(mul, product, good, self.rand(4))
 
     def test_parameters_are_tensors(self):
