@@ -1,318 +1,265 @@
 /*
- * vulkan_elements.c - element-wise operations and scatter-add by built-in shaders (kernels/).
- * Dtypes and operation are specialization constants; each combination becomes a pipeline when it is
- * first used and stays for the life of the device. Shapes and addresses go to memory that the
- * device sees.
+ * vulkan_elements.c - element-wise work on tensors of any layout: fill, copy, store with
+ * conversion, and add. Finds the simplest form of the work (pieces of 16 bytes, whole words of
+ * half-precision elements, long lines) and hands it to kernels/elements.comp. Sums over axes go to
+ * vulkan_reduce.c.
  */
-#include "vulkan_internal.h"
+#include "vulkan_operations.h"
 
 #include <string.h>
 
-#include "elements.spv.h"
-#include "elements_double.spv.h"
-#include "elements_native.spv.h"
-#include "scatter.spv.h"
-#include "scatter_double.spv.h"
-#include "scatter_native.spv.h"
+/** Lines from here on are taken by whole groups. */
+#define LONG_LINE 128
+/** Elements that an invocation takes of a line: BATCH of elements.comp. */
+#define BATCH 8u
+/** Bytes that an invocation moves at once, at most. */
+#define QUAD 16
 
-#define GROUP       256
-#define MOST_GROUPS 4096
-/** Elements of a cell that one group sums before more groups take part. */
-#define PART 16384
+/** As in elements.comp. */
+enum { ADD, STORE, FILL, COPY };
+enum { ANY, LINES, HALVES };
 
-enum {
-    OPERATION_ADD,
-    OPERATION_STORE,
-    OPERATION_FILL,
-    OPERATION_COPY,
-    OPERATION_SCATTER,
-};
+typedef struct push {
+    uint64_t axes;
+    uint64_t to, from;
+    uint64_t line;
+    int64_t to_step, from_step;
+    uint64_t bits, alpha;
+    uint32_t line_groups, groups, skip, reserved;
+    uint64_t rest[6];
+} push;
 
-/** As in kernels/numbers.glsl. */
-typedef struct work {
-    uint64_t destination, source, index, skipped;
-    uint64_t bits;
-    uint64_t alpha;
-    uint64_t cells, summed, splits;
-    int64_t axis_extent;
-    uint32_t rank, kept, axis, reserved;
-    int64_t shape[8];
-    int64_t destination_stride[8];
-    int64_t source_stride[8];
-    int64_t index_stride[8];
-} work;
+_Static_assert(sizeof(push) == VULKAN__PUSH_BYTES, "what is pushed");
 
-typedef struct shader {
-    const uint32_t *words;
-    size_t size_bytes;
-} shader;
+/** An operation whose operands have the same elements. Axes: of the destination, of the source. */
+typedef struct elements {
+    backend_axes axes;
+    uint64_t to, from;
+    int64_t to_size, from_size;
+    const ddisp_backend_range *to_range, *from_range; /* from: NULL for a fill */
+} elements;
 
-struct vulkan__element_pipeline {
-    uint32_t key;
-    VkPipeline pipeline;
-    vulkan__element_pipeline *next;
-};
-
-/* ---- pipelines ---- */
-
-static shader choose_shader(const vulkan__device *device, uint32_t operation, bool wide)
+static elements collapse(const ddisp_backend_tensor *destination,
+                         const ddisp_backend_tensor *source, bool fills)
 {
-    bool native = (device->adapter->features & VULKAN__BIT(BUFFER_FLOAT32_ADD)) != 0;
-    bool scatter = operation == OPERATION_SCATTER;
-    if (wide)
-        return scatter ? (shader){scatter_double_spv, sizeof scatter_double_spv}
-                       : (shader){elements_double_spv, sizeof elements_double_spv};
-    if (native)
-        return scatter ? (shader){scatter_native_spv, sizeof scatter_native_spv}
-                       : (shader){elements_native_spv, sizeof elements_native_spv};
-    return scatter ? (shader){scatter_spv, sizeof scatter_spv}
-                   : (shader){elements_spv, sizeof elements_spv};
+    elements it = {.to = destination->address,
+                   .from = source->address,
+                   .to_size = vulkan__dtype_size(destination->dtype),
+                   .from_size = vulkan__dtype_size(source->dtype),
+                   .to_range = &destination->range,
+                   .from_range = fills ? NULL : &source->range};
+    int64_t offsets[BACKEND_OPERANDS] = {0};
+    for (uint32_t i = 0; i < destination->rank; i++)
+        backend_axes_add(&it.axes, destination->shape[i], destination->strides[i] * it.to_size,
+                         source->strides[i] * it.from_size, 0);
+    backend_axes_turn(&it.axes, offsets);
+    backend_axes_sort(&it.axes);
+    backend_axes_merge(&it.axes);
+    it.to += (uint64_t)offsets[0];
+    it.from += (uint64_t)offsets[1];
+    return it;
 }
 
-static ddisp_status create(vulkan__device *device, shader code, const uint32_t constants[4],
-                           VkPipeline *out_pipeline)
+static bool is_float(ddisp_dtype dtype)
 {
-    const struct VolkDeviceTable *vk = &device->table;
-    const VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = code.size_bytes,
-        .pCode = code.words,
-    };
-    VkSpecializationMapEntry entries[4];
-    for (uint32_t i = 0; i < 4; i++)
-        entries[i] = (VkSpecializationMapEntry){
-            .constantID = i, .offset = 4 * i, .size = sizeof constants[0]};
-    const VkSpecializationInfo specialization = {.mapEntryCount = 4,
-                                                 .pMapEntries = entries,
-                                                 .dataSize = 4 * sizeof constants[0],
-                                                 .pData = constants};
-    VkShaderModule module;
-    ddisp_status status =
-        vulkan__check(device, vk->vkCreateShaderModule(device->handle, &module_info, NULL, &module),
-                      "vkCreateShaderModule");
-    if (status != DDISP_STATUS_OK)
-        return status;
-    const VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = "main",
-                  .pSpecializationInfo = &specialization},
-        .layout = device->block_layout,
-        .basePipelineIndex = -1,
-    };
-    status = vulkan__check(
-        device,
-        vk->vkCreateComputePipelines(device->handle, VK_NULL_HANDLE, 1, &info, NULL, out_pipeline),
-        "vkCreateComputePipelines");
-    vk->vkDestroyShaderModule(device->handle, module, NULL);
-    return status;
+    return dtype >= DDISP_DTYPE_F16 && dtype <= DDISP_DTYPE_F64;
 }
 
-static ddisp_status find_pipeline(vulkan__device *device, uint32_t operation, ddisp_dtype to,
-                                  ddisp_dtype from, ddisp_dtype index, bool wide,
-                                  VkPipeline *out_pipeline)
+static ddisp_status refuse_dtype(const vulkan__device *device, const char *what, ddisp_dtype dtype)
 {
-    uint32_t key = operation | to << 4 | from << 8 | index << 12 | (uint32_t)wide << 16;
-    const uint32_t constants[4] = {operation, to, from, index};
-    ddisp_status status = DDISP_STATUS_OK;
-    pthread_mutex_lock(&device->elements_lock);
-    vulkan__element_pipeline *found = device->elements;
-    while (found && found->key != key)
-        found = found->next;
-    if (!found) {
-        found = backend_allocate(device->services, sizeof *found);
-        status = found ? create(device, choose_shader(device, operation, wide), constants,
-                                &found->pipeline)
-                       : backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
-                                      "no host memory for a pipeline");
-        if (status != DDISP_STATUS_OK) {
-            backend_release(device->services, found);
-        } else {
-            found->key = key;
-            found->next = device->elements;
-            device->elements = found;
-        }
-    }
-    if (status == DDISP_STATUS_OK)
-        *out_pipeline = found->pipeline;
-    pthread_mutex_unlock(&device->elements_lock);
-    return status;
-}
-
-void vulkan__elements_close(vulkan__device *device)
-{
-    while (device->elements) {
-        vulkan__element_pipeline *next = device->elements->next;
-        device->table.vkDestroyPipeline(device->handle, device->elements->pipeline, NULL);
-        backend_release(device->services, device->elements);
-        device->elements = next;
-    }
-}
-
-/* ---- dispatch ---- */
-
-static ddisp_status dispatch(vulkan__device *device, vulkan__stream *stream, VkPipeline pipeline,
-                             const work *it, const ddisp_backend_access *accesses, uint32_t count,
-                             uint64_t groups)
-{
-    const struct VolkDeviceTable *vk = &device->table;
-    uint64_t most = device->adapter->properties.limits.maxComputeWorkGroupCount[0];
-    most = most < MOST_GROUPS ? most : MOST_GROUPS;
-    vulkan__piece piece;
-    ddisp_status status = vulkan__ring_take(device, stream, &stream->arguments, sizeof *it, &piece);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    memcpy(piece.mapped, it, sizeof *it);
-    VkCommandBuffer commands = stream->open->commands;
-    vulkan__batch_order(device, stream, accesses, count);
-    if (stream->bound != pipeline) {
-        vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-        stream->bound = pipeline;
-    }
-    vk->vkCmdPushConstants(commands, device->block_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                           (uint32_t)sizeof piece.address, &piece.address);
-    vk->vkCmdDispatch(commands, (uint32_t)(groups < most ? groups : most), 1, 1);
-    return DDISP_STATUS_OK;
-}
-
-/* Axes that the destination keeps come first, those that it sums last; neighbours that lie behind
- * each other in all tensors become one. */
-static void sort_axes(work *it, const ddisp_backend_tensor *to, const ddisp_backend_tensor *from,
-                      bool sums)
-{
-    it->cells = it->summed = 1;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t first = it->rank;
-        for (uint32_t i = 0; i < to->rank; i++) {
-            bool summed = sums && to->strides[i] == 0 && to->shape[i] > 1;
-            if (summed != (pass == 1) || to->shape[i] == 1)
-                continue;
-            *(summed ? &it->summed : &it->cells) *= (uint64_t)to->shape[i];
-            uint32_t last = it->rank;
-            if (last > first && it->destination_stride[last - 1] == to->strides[i] * to->shape[i] &&
-                it->source_stride[last - 1] == from->strides[i] * from->shape[i]) {
-                last--;
-                it->shape[last] *= to->shape[i];
-            } else {
-                it->shape[last] = to->shape[i];
-                it->rank++;
-            }
-            it->destination_stride[last] = to->strides[i];
-            it->source_stride[last] = from->strides[i];
-        }
-        if (pass == 0)
-            it->kept = it->rank;
-    }
-}
-
-static bool is_wide(ddisp_dtype dtype)
-{
-    return dtype == DDISP_DTYPE_F64;
-}
-
-static ddisp_status check_wide(const vulkan__device *device)
-{
-    uint64_t needs = VULKAN__BIT(FLOAT64) | VULKAN__BIT(BUFFER_INT64_ATOMICS);
-    if ((device->adapter->features & needs) == needs)
-        return DDISP_STATUS_OK;
     return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
-                        "f64 needs shaderFloat64 and shaderBufferInt64Atomics, which the device "
-                        "lacks");
+                        "%s of dtype %u is not offered", what, dtype);
 }
 
-static ddisp_status run(vulkan__device *device, vulkan__stream *stream, uint32_t operation,
-                        const ddisp_backend_tensor *to, const ddisp_backend_tensor *from, work *it,
-                        uint64_t flags)
+/* ---- the work as the shader takes it ---- */
+
+static void cut_into_lines(const elements *it, vulkan__operation *operation, push *pushed)
 {
-    bool adds = operation == OPERATION_ADD;
-    bool wide = operation <= OPERATION_STORE && (is_wide(to->dtype) || is_wide(from->dtype));
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    ddisp_status status = vulkan__alive(device);
-    if (status == DDISP_STATUS_OK && wide)
-        status = check_wide(device);
-    if (status == DDISP_STATUS_OK)
-        status = find_pipeline(device, operation, to->dtype, from->dtype, DDISP_DTYPE_I32, wide,
-                               &pipeline);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    it->destination = to->address;
-    it->source = from->address;
-    sort_axes(it, to, from, adds);
-    it->splits = 1;
-    bool fixed = (flags & DDISP_BACKEND_ACCUMULATE_DETERMINISTIC) != 0;
-    if (!fixed && it->cells < 256)
-        it->splits = (it->summed + PART - 1) / PART;
-    uint64_t groups = it->summed > 1 ? it->cells * it->splits : (it->cells + GROUP - 1) / GROUP;
-    const ddisp_backend_access accesses[2] = {{to->range, 1, 0}, {from->range, 0, 0}};
-    return dispatch(device, stream, pipeline, it, accesses, operation == OPERATION_FILL ? 1 : 2,
-                    groups);
+    backend_axes outer = it->axes;
+    backend_axis inner = {1, {0}};
+    if (outer.rank > 0)
+        inner = outer.axis[--outer.rank];
+    pushed->to = it->to;
+    pushed->from = it->from;
+    if (outer.rank == 0 || inner.extent >= LONG_LINE) {
+        operation->constants[VULKAN__CONSTANT_FORM] = LINES;
+        operation->axes_count = outer.rank > 0;
+        pushed->line = (uint64_t)inner.extent;
+        uint64_t line_groups = vulkan__divide_up(pushed->line, VULKAN__GROUP * BATCH);
+        operation->groups = backend_axes_count(&outer) * line_groups;
+        pushed->line_groups = (uint32_t)line_groups; /* too many are refused */
+        pushed->to_step = inner.stride[0];
+        pushed->from_step = inner.stride[1];
+        vulkan__axes_write(&outer, &operation->axes[0]);
+    } else {
+        operation->constants[VULKAN__CONSTANT_FORM] = ANY;
+        operation->axes_count = 1;
+        operation->groups = vulkan__divide_up(backend_axes_count(&it->axes), VULKAN__GROUP);
+        vulkan__axes_write(&it->axes, &operation->axes[0]);
+    }
 }
 
-ddisp_status vulkan__fill_elements(void *device, void *stream,
+static ddisp_status run(vulkan__device *device, vulkan__stream *stream, const elements *it,
+                        vulkan__operation *operation, push *pushed)
+{
+    if (operation->constants[VULKAN__CONSTANT_FORM] != HALVES)
+        cut_into_lines(it, operation, pushed);
+    pushed->groups = (uint32_t)operation->groups;
+    vulkan__operation_touches(operation, it->to_range, true);
+    if (it->from_range)
+        vulkan__operation_touches(operation, it->from_range, false);
+    return vulkan__operation_run(device, stream, operation, pushed);
+}
+
+/* ---- bits ---- */
+
+static bool is_gapless(const backend_axis *axis, const elements *it)
+{
+    return axis->stride[0] == it->to_size && (!it->from_range || axis->stride[1] == it->from_size);
+}
+
+/** Takes elements together as long as the innermost line has no gaps and everything stays aligned.
+ * Of a single line some elements may be left over: returns how many. */
+static int64_t widen(elements *it, uint64_t *bits)
+{
+    int64_t left = 0, count = 1;
+    if (it->axes.rank == 0)
+        return 0;
+    backend_axis *inner = &it->axes.axis[it->axes.rank - 1];
+    while (it->to_size < QUAD && is_gapless(inner, it)) {
+        uint64_t aligned = it->to | (it->from_range ? it->from : 0);
+        for (uint32_t i = 0; i + 1 < it->axes.rank; i++)
+            aligned |= (uint64_t)it->axes.axis[i].stride[0] |
+                       (it->from_range ? (uint64_t)it->axes.axis[i].stride[1] : 0);
+        if (inner->extent < 2 || aligned % ((uint64_t)it->to_size * 2) != 0 ||
+            (inner->extent % 2 != 0 && it->axes.rank > 1))
+            break;
+        left += inner->extent % 2 * count;
+        count *= 2;
+        if (it->to_size < 8)
+            *bits |= *bits << it->to_size * 8;
+        it->to_size *= 2;
+        it->from_size = it->to_size;
+        inner->extent /= 2;
+        inner->stride[0] = inner->stride[1] = it->to_size;
+    }
+    return left;
+}
+
+static ddisp_status move(vulkan__device *device, vulkan__stream *stream, uint32_t kind,
+                         const elements *whole, uint64_t bits)
+{
+    elements it = *whole;
+    push pushed = {.bits = bits};
+    vulkan__operation operation = {.shader = VULKAN__SHADER_ELEMENTS};
+    int64_t left = widen(&it, &pushed.bits);
+    operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
+    operation.constants[VULKAN__CONSTANT_TO] = (uint32_t)it.to_size;
+    ddisp_status status = run(device, stream, &it, &operation, &pushed);
+    if (status != DDISP_STATUS_OK || left == 0)
+        return status;
+    elements rest = *whole; /* the last few of a line */
+    backend_axis *line = &rest.axes.axis[0];
+    rest.to += (uint64_t)((line->extent - left) * rest.to_size);
+    rest.from += (uint64_t)((line->extent - left) * rest.from_size);
+    line->extent = left;
+    pushed = (push){.bits = bits};
+    operation = (vulkan__operation){.shader = VULKAN__SHADER_ELEMENTS};
+    operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
+    operation.constants[VULKAN__CONSTANT_TO] = (uint32_t)rest.to_size;
+    return run(device, stream, &rest, &operation, &pushed);
+}
+
+ddisp_status vulkan__fill_elements(void *device_handle, void *stream,
                                    const ddisp_backend_tensor *destination, uint64_t bits)
 {
-    work it = {.bits = bits};
-    return run(device, stream, OPERATION_FILL, destination, destination, &it, 0);
+    vulkan__device *device = device_handle;
+    elements it = collapse(destination, destination, true);
+    ddisp_status status = vulkan__alive(device);
+    if (status == DDISP_STATUS_OK && it.to_size == 0)
+        status = refuse_dtype(device, "a fill", destination->dtype);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    if (it.to_size < 8)
+        bits &= (UINT64_C(1) << it.to_size * 8) - 1;
+    return move(device, stream, FILL, &it, bits);
 }
 
-ddisp_status vulkan__accumulate(void *device, void *stream, const ddisp_backend_tensor *destination,
+/* ---- numbers ---- */
+
+/** Whether halves lie side by side, to be written by words, from a source with one stride. */
+static bool goes_by_words(const elements *it, ddisp_dtype to)
+{
+    return vulkan__dtype_is_half(to) &&
+           (it->axes.rank == 0 || (it->axes.rank == 1 && it->axes.axis[0].stride[0] == 2));
+}
+
+static void cut_into_words(const elements *it, vulkan__operation *operation, push *pushed)
+{
+    uint32_t skip = it->to % 4 != 0;
+    operation->constants[VULKAN__CONSTANT_FORM] = HALVES;
+    pushed->to = it->to / 4 * 4;
+    pushed->from = it->from;
+    pushed->line = backend_axes_count(&it->axes);
+    pushed->from_step = it->axes.rank ? it->axes.axis[0].stride[1] : 0;
+    pushed->skip = skip;
+    uint64_t words = pushed->line ? (pushed->line + skip + 1) / 2 : 0;
+    operation->groups = vulkan__divide_up(words, VULKAN__GROUP * BATCH / 2);
+}
+
+static ddisp_status compute(vulkan__device *device, vulkan__stream *stream, const elements *it,
+                            const ddisp_backend_tensor *destination,
+                            const ddisp_backend_tensor *source, double alpha, bool adds)
+{
+    push pushed = {0};
+    float single = (float)alpha;
+    vulkan__operation operation = {
+        .shader = VULKAN__SHADER_ELEMENTS,
+        .wide = destination->dtype == DDISP_DTYPE_F64 || source->dtype == DDISP_DTYPE_F64,
+    };
+    ddisp_status status = operation.wide ? vulkan__operation_check_wide(device) : DDISP_STATUS_OK;
+    if (status != DDISP_STATUS_OK)
+        return status;
+    if (operation.wide)
+        memcpy(&pushed.alpha, &alpha, sizeof alpha);
+    else
+        memcpy(&pushed.alpha, &single, sizeof single);
+    operation.constants[VULKAN__CONSTANT_OPERATION] = adds ? ADD : STORE;
+    operation.constants[VULKAN__CONSTANT_TO] = destination->dtype;
+    operation.constants[VULKAN__CONSTANT_FROM] = source->dtype;
+    if (goes_by_words(it, destination->dtype))
+        cut_into_words(it, &operation, &pushed);
+    return run(device, stream, it, &operation, &pushed);
+}
+
+static bool sums_over_axes(const ddisp_backend_tensor *destination)
+{
+    for (uint32_t i = 0; i < destination->rank; i++)
+        if (destination->shape[i] > 1 && destination->strides[i] == 0)
+            return true;
+    return false;
+}
+
+ddisp_status vulkan__accumulate(void *device_handle, void *stream,
+                                const ddisp_backend_tensor *destination,
                                 const ddisp_backend_tensor *source, double alpha,
                                 uint32_t operation, uint64_t flags)
 {
-    work it = {0};
-    float single = (float)alpha;
-    if (is_wide(destination->dtype) || is_wide(source->dtype))
-        memcpy(&it.alpha, &alpha, sizeof alpha);
-    else
-        memcpy(&it.alpha, &single, sizeof single);
-    bool stores = operation == DDISP_BACKEND_ACCUMULATE_STORE;
-    bool copies = stores && alpha == 1.0 && destination->dtype == source->dtype;
-    return run(device, stream,
-               copies   ? OPERATION_COPY
-               : stores ? OPERATION_STORE
-                        : OPERATION_ADD,
-               destination, source, &it, flags);
-}
-
-ddisp_status vulkan__scatter_add(void *device_handle, void *stream,
-                                 const ddisp_backend_tensor *destination, uint32_t axis,
-                                 int64_t axis_extent, const ddisp_backend_tensor *index,
-                                 const ddisp_backend_tensor *source,
-                                 const ddisp_backend_range *skipped, uint64_t flags)
-{
     vulkan__device *device = device_handle;
-    bool wide = is_wide(destination->dtype) || is_wide(source->dtype);
-    VkPipeline pipeline = VK_NULL_HANDLE;
+    bool adds = operation == DDISP_BACKEND_ACCUMULATE_ADD;
+    bool moves = !adds && alpha == 1.0 && destination->dtype == source->dtype;
+    (void)flags; /* the order of every sum is fixed anyway */
+    elements it = collapse(destination, source, false);
     ddisp_status status = vulkan__alive(device);
-    if (status == DDISP_STATUS_OK && (flags & DDISP_BACKEND_ACCUMULATE_DETERMINISTIC))
-        status = backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
-                              "the Vulkan backend has no deterministic scatter-add");
-    if (status == DDISP_STATUS_OK && wide)
-        status = check_wide(device);
-    if (status == DDISP_STATUS_OK)
-        status = find_pipeline(device, OPERATION_SCATTER, destination->dtype, source->dtype,
-                               index->dtype, wide, &pipeline);
     if (status != DDISP_STATUS_OK)
         return status;
-    work it = {.destination = destination->address,
-               .source = source->address,
-               .index = index->address,
-               .skipped = skipped->address,
-               .axis_extent = axis_extent,
-               .rank = source->rank,
-               .axis = axis,
-               .cells = 1};
-    for (uint32_t i = 0; i < source->rank; i++) {
-        it.cells *= (uint64_t)source->shape[i];
-        it.shape[i] = source->shape[i];
-        it.destination_stride[i] = destination->strides[i];
-        it.source_stride[i] = source->strides[i];
-        it.index_stride[i] = index->strides[i];
-    }
-    const ddisp_backend_access accesses[4] = {
-        {destination->range, 1, 0}, {source->range, 0, 0}, {index->range, 0, 0}, {*skipped, 1, 0}};
-    return dispatch(device, stream, pipeline, &it, accesses, skipped->address ? 4 : 3,
-                    (it.cells + GROUP - 1) / GROUP);
+    if (it.to_size == 0 || (!moves && !is_float(destination->dtype)))
+        return refuse_dtype(device, "accumulation into a destination", destination->dtype);
+    if (!moves && !is_float(source->dtype))
+        return refuse_dtype(device, "accumulation from a source", source->dtype);
+    if (moves)
+        return move(device, stream, COPY, &it, 0);
+    if (adds && sums_over_axes(destination))
+        return vulkan__reduce(device, stream, destination, source, alpha);
+    return compute(device, stream, &it, destination, source, alpha, adds);
 }

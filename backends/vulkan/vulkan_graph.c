@@ -32,6 +32,8 @@ struct vulkan__graph {
     recorded *launches;
     uint32_t launch_count, launch_capacity;
     vulkan__ring arguments, upload;
+    vulkan__buffer *memory; /* that commands compute in */
+    uint32_t memory_count, memory_capacity;
     vulkan__tracker tracker; /* the stream's, from before */
     ddisp_status failed;     /* what was recorded cannot be used */
     vulkan__stream *stream;  /* of the last submission */
@@ -67,6 +69,26 @@ static bool reserve(vulkan__device *device, void **items, uint32_t count, uint32
 vulkan__ring *vulkan__graph_ring(vulkan__graph *graph, vulkan__purpose purpose)
 {
     return purpose == VULKAN__PURPOSE_ARGUMENTS ? &graph->arguments : &graph->upload;
+}
+
+ddisp_status vulkan__graph_memory(vulkan__device *device, vulkan__stream *stream,
+                                  uint64_t size_bytes, const vulkan__buffer **out_buffer)
+{
+    vulkan__graph *graph = stream->capture;
+    void *items = graph->memory;
+    const char *function = "";
+    if (!reserve(device, &items, graph->memory_count, &graph->memory_capacity,
+                 sizeof *graph->memory))
+        return no_memory(device);
+    graph->memory = items;
+    vulkan__buffer *buffer = &graph->memory[graph->memory_count];
+    VkResult result =
+        vulkan__buffer_create(device, VULKAN__PURPOSE_DEVICE, size_bytes, buffer, &function);
+    if (result != VK_SUCCESS)
+        return vulkan__check(device, result, function);
+    graph->memory_count++;
+    *out_buffer = buffer;
+    return DDISP_STATUS_OK;
 }
 
 static ddisp_status begin_commands(vulkan__device *device, VkCommandBuffer commands)
@@ -251,6 +273,9 @@ void vulkan__graph_release(void *device_handle, void *graph_handle)
     vulkan__sets_close(device, &graph->batch.sets);
     vulkan__ring_close(device, &graph->arguments);
     vulkan__ring_close(device, &graph->upload);
+    while (graph->memory_count)
+        vulkan__buffer_destroy(device, &graph->memory[--graph->memory_count]);
+    backend_release(device->services, graph->memory);
     backend_release(device->services, graph->buffers);
     backend_release(device->services, graph->launches);
     backend_release(device->services, graph);

@@ -156,9 +156,10 @@ struct vulkan__device {
     uint32_t memory_types[VULKAN__PURPOSE_COUNT];
     bool memory_mapped;            /* the host sees device memory */
     VkPipelineLayout block_layout; /* of entries that take the standard argument block */
-    pthread_mutex_t elements_lock; /* guards the field below */
+    pthread_mutex_t elements_lock; /* guards the fields below */
     vulkan__element_pipeline *elements;
-    vulkan__sink sinks[2]; /* unbound; with memory behind it */
+    VkPipelineLayout elements_layout; /* of built-in shaders; made with the first of them */
+    vulkan__sink sinks[2];            /* unbound; with memory behind it */
     atomic_uint next_queue;
     atomic_bool lost;
     atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
@@ -259,7 +260,7 @@ ddisp_status vulkan__sink_acquire(void *device, uint64_t size_bytes, uint64_t fl
                                   ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
 void vulkan__sink_trim(void *device);
 
-/* ---- element-wise operations (vulkan_elements.c) */
+/* ---- element-wise operations (vulkan_elements.c, vulkan_reduce.c, vulkan_scatter.c) */
 
 ddisp_status vulkan__fill_elements(void *device, void *stream,
                                    const ddisp_backend_tensor *destination, uint64_t bits);
@@ -271,7 +272,7 @@ ddisp_status vulkan__scatter_add(void *device, void *stream,
                                  int64_t axis_extent, const ddisp_backend_tensor *index,
                                  const ddisp_backend_tensor *source,
                                  const ddisp_backend_range *skipped, uint64_t flags);
-/** Destroys the pipelines; nothing uses them. */
+/** Destroys the pipelines (vulkan_builtin.c); nothing uses them. */
 void vulkan__elements_close(vulkan__device *device);
 
 /* ---- host-visible memory of a stream (vulkan_staging.c) */
@@ -412,8 +413,11 @@ ddisp_status vulkan__graph_launch(void *device, void *stream, void *graph);
 ddisp_status vulkan__graph_update(void *device, void *graph, uint32_t index,
                                   const ddisp_backend_launch *launch);
 void vulkan__graph_release(void *device, void *graph);
-/** The four below are for streams that capture. Memory that lives as long as the graph. */
+/** The five below are for streams that capture. Memory that lives as long as the graph. */
 vulkan__ring *vulkan__graph_ring(vulkan__graph *graph, vulkan__purpose purpose);
+/** The same, for a command to compute in. */
+ddisp_status vulkan__graph_memory(vulkan__device *device, vulkan__stream *stream,
+                                  uint64_t size_bytes, const vulkan__buffer **out_buffer);
 /** Opens the graph's commands. */
 ddisp_status vulkan__graph_begin(vulkan__device *device, vulkan__stream *stream);
 /** The same, in a command buffer of their own. */

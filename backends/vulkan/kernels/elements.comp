@@ -1,107 +1,163 @@
 #version 460
-// elements.comp - element-wise fill, store and add over tensors of any strides; axes from `kept` on are
-// summed. A group sums one cell, or one of `splits` parts of it, and adds once.
+// elements.comp - element-wise work: fill, copy, store with conversion, add. What is without gaps and
+// aligned is moved 16 bytes at a time. A line's elements are taken by whole groups, several for an
+// invocation, a group's width apart, so that neighbours touch neighbours and many loads are under way at
+// once; where lines are short an invocation takes one element of any. Halves without gaps are taken by
+// words.
 #extension GL_GOOGLE_include_directive : require
+#ifdef NATIVE
+#define NATIVE_ADD
+#endif
 #include "numbers.glsl"
+#include "places.glsl"
 
-layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint OPERATION = 0; // 0 add, 1 store, 2 fill, 3 copy bits
-layout(constant_id = 1) const uint DESTINATION = 12;
-layout(constant_id = 2) const uint SOURCE = 12;
+// of OPERATION
+const uint ADD = 0u, STORE = 1u, FILL = 2u, COPY = 3u;
+// of FORM
+const uint ANY = 0u, LINES = 1u, HALVES = 2u;
+const uint BATCH = 8u;
 
-shared REAL partial[256];
+layout(push_constant, std430) uniform Push {
+    uint64_t axes; // of lines, or of elements; 0: there is one line
+    uint64_t to, from;
+    uint64_t line;            // elements of a line; of halves: all
+    int64_t to_step, from_step; // along a line
+    uint64_t bits, alpha;
+    uint line_groups; // groups that it takes for a line
+    uint groups;
+    uint skip; // halves: 1 where the first element is the upper half of its word
+    uint reserved;
+};
 
-void offsets(uint64_t n, uint first, uint last, inout int64_t to, inout int64_t from)
+layout(buffer_reference, buffer_reference_align = 16) restrict readonly buffer SourceQuad { uvec4 value; };
+layout(buffer_reference, buffer_reference_align = 16) restrict writeonly buffer Quad { uvec4 value; };
+
+void put_bits(uint64_t address, uvec4 bits)
 {
-    for (uint i = last; i > first;) {
-        i--;
-        uint64_t extent = uint64_t(work.shape[i]);
-        int64_t at = int64_t(n % extent);
-        n /= extent;
-        to += at * work.destination_stride[i];
-        from += at * work.source_stride[i];
-    }
-}
-
-void store_bits(uint64_t address, uint size, uint64_t bits)
-{
-    uvec2 halves = unpackUint2x32(bits);
-    if (size == 8u) {
-        Word(address).value = halves.x;
-        Word(address + uint64_t(4)).value = halves.y;
-    } else if (size == 4u) {
-        Word(address).value = halves.x;
-    } else if (size == 2u) {
-        store_half(address, halves.x & 0xFFFFu);
+    if (TO == 16u) {
+        Quad(address).value = bits;
+    } else if (TO == 8u) {
+        Long(address).value = packUint2x32(bits.xy);
+    } else if (TO == 4u) {
+        Word(address).value = bits.x;
+    } else if (TO == 2u) {
+        store_half(address, bits.x & 0xFFFFu);
     } else {
         Word word = Word(address & ~uint64_t(3));
         uint shift = uint(address & uint64_t(3)) * 8u;
         atomicAnd(word.value, ~(0xFFu << shift));
-        atomicOr(word.value, (halves.x & 0xFFu) << shift);
+        atomicOr(word.value, (bits.x & 0xFFu) << shift);
     }
 }
 
-uint64_t load_bits(uint64_t address, uint size)
+uvec4 get_bits(uint64_t address)
 {
-    if (size == 8u)
-        return packUint2x32(uvec2(Word(address).value, Word(address + uint64_t(4)).value));
-    uint word = Word(address & ~uint64_t(3)).value;
-    return uint64_t(word >> uint(address & uint64_t(3)) * 8u);
+    if (TO == 16u)
+        return SourceQuad(address).value;
+    if (TO == 8u)
+        return uvec4(unpackUint2x32(SourceLong(address).value), 0u, 0u);
+    uint word = SourceWord(address & ~uint64_t(3)).value;
+    return uvec4(word >> uint(address & uint64_t(3)) * 8u, 0u, 0u, 0u);
 }
 
-void each()
+void put(uint64_t address, REAL value)
 {
-    uint64_t stride = uint64_t(gl_NumWorkGroups.x) * uint64_t(gl_WorkGroupSize.x);
-    for (uint64_t n = gl_GlobalInvocationID.x; n < work.cells; n += stride) {
-        int64_t to = 0, from = 0;
-        offsets(n, 0u, work.kept, to, from);
-        uint64_t target = work.destination + uint64_t(to * int64_t(size_of(DESTINATION)));
-        uint64_t origin = work.source + uint64_t(from * int64_t(size_of(SOURCE)));
-        if (OPERATION == 2u)
-            store_bits(target, size_of(DESTINATION), work.bits);
-        else if (OPERATION == 3u)
-            store_bits(target, size_of(DESTINATION), load_bits(origin, size_of(SOURCE)));
-        else if (OPERATION == 1u)
-            store_number(DESTINATION, target, alpha() * load_number(SOURCE, origin));
-        else
-            add_number(DESTINATION, target, alpha() * load_number(SOURCE, origin));
+    if (OPERATION == STORE)
+        store_number(TO, address, value);
+    else
+        add_number(TO, address, value);
+}
+
+void one(uint group)
+{
+    uint64_t n = uint64_t(group) * GROUP + gl_LocalInvocationIndex;
+    Axes them = Axes(axes);
+    int64_t at, from_at, unused;
+    if (n >= them.count)
+        return;
+    place(them, n, at, from_at, unused);
+    if (OPERATION == FILL)
+        put_bits(to + at, uvec4(unpackUint2x32(bits), unpackUint2x32(bits)));
+    else if (OPERATION == COPY)
+        put_bits(to + at, get_bits(from + from_at));
+    else
+        put(to + at, pushed_number(alpha) * load_number(FROM, from + from_at));
+}
+
+void several(uint group)
+{
+    uint64_t target[BATCH], origin[BATCH];
+    bool is_there[BATCH];
+    int64_t at = 0l, from_at = 0l, unused;
+    uint piece = group;
+    if (axes != 0ul) {
+        uint row = group / line_groups;
+        piece = group - row * line_groups;
+        place(Axes(axes), uint64_t(row), at, from_at, unused);
     }
+    [[unroll]] for (uint k = 0u; k < BATCH; k++) {
+        uint64_t n = (uint64_t(piece) * BATCH + k) * GROUP + gl_LocalInvocationIndex;
+        is_there[k] = n < line;
+        n = is_there[k] ? n : line - 1ul;
+        target[k] = to + at + int64_t(n) * to_step;
+        origin[k] = from + from_at + int64_t(n) * from_step;
+    }
+    if (OPERATION == FILL || OPERATION == COPY) {
+        uvec4 moved[BATCH];
+        [[unroll]] for (uint k = 0u; k < BATCH; k++)
+            moved[k] = OPERATION == COPY ? get_bits(origin[k])
+                                         : uvec4(unpackUint2x32(bits), unpackUint2x32(bits));
+        [[unroll]] for (uint k = 0u; k < BATCH; k++)
+            if (is_there[k])
+                put_bits(target[k], moved[k]);
+        return;
+    }
+    REAL value[BATCH];
+    [[unroll]] for (uint k = 0u; k < BATCH; k++)
+        value[k] = load_number(FROM, origin[k]);
+    [[unroll]] for (uint k = 0u; k < BATCH; k++)
+        if (is_there[k])
+            put(target[k], pushed_number(alpha) * value[k]);
 }
 
-void sum_cells()
+void halves(uint group)
 {
-    uint lane = gl_LocalInvocationID.x;
-    uint64_t parts = work.cells * work.splits;
-    uint64_t length = (work.summed + work.splits - uint64_t(1)) / work.splits;
-    for (uint64_t part = gl_WorkGroupID.x; part < parts; part += uint64_t(gl_NumWorkGroups.x)) {
-        uint64_t cell = part / work.splits, first = part % work.splits * length;
-        uint64_t last = min(first + length, work.summed);
-        int64_t to = 0, base = 0;
-        offsets(cell, 0u, work.kept, to, base);
-        REAL sum = REAL(0);
-        for (uint64_t n = first + uint64_t(lane); n < last; n += uint64_t(256)) {
-            int64_t unused = 0, from = base;
-            offsets(n, work.kept, work.rank, unused, from);
-            sum += load_number(SOURCE, work.source + uint64_t(from * int64_t(size_of(SOURCE))));
+    const uint WORDS = BATCH / 2u;
+    REAL value[BATCH];
+    [[unroll]] for (uint k = 0u; k < WORDS; k++) {
+        // number of the upper element; the lower's is 1 less
+        uint64_t second = 2ul * ((uint64_t(group) * WORDS + k) * GROUP + gl_LocalInvocationIndex) + 1ul - skip;
+        uint64_t last = line - 1ul;
+        uint64_t lower = second == 0ul ? 0ul : min(second - 1ul, last), upper = min(second, last);
+        value[2u * k] = load_number(FROM, from + int64_t(lower) * from_step);
+        value[2u * k + 1u] = load_number(FROM, from + int64_t(upper) * from_step);
+    }
+    [[unroll]] for (uint k = 0u; k < WORDS; k++) {
+        uint64_t word = (uint64_t(group) * WORDS + k) * GROUP + gl_LocalInvocationIndex;
+        uint64_t second = 2ul * word + 1ul - skip, target = to + 4ul * word;
+        bool has_lower = second != 0ul && second - 1ul < line, has_upper = second < line;
+        REAL lower = pushed_number(alpha) * value[2u * k], upper = pushed_number(alpha) * value[2u * k + 1u];
+        if (OPERATION == ADD) {
+            if (has_lower || has_upper)
+                add_halves(TO, target, lower, upper, has_lower, has_upper);
+        } else if (has_lower && has_upper) {
+            Word(target).value = to_half(TO, upper) << 16 | to_half(TO, lower) & 0xFFFFu;
+        } else if (has_lower) {
+            store_half(target, to_half(TO, lower) & 0xFFFFu);
+        } else if (has_upper) {
+            store_half(target + 2ul, to_half(TO, upper) & 0xFFFFu);
         }
-        partial[lane] = sum;
-        barrier();
-        for (uint width = 128u; width > 0u; width >>= 1) {
-            if (lane < width)
-                partial[lane] += partial[lane + width];
-            barrier();
-        }
-        if (lane == 0u && first < last)
-            add_number(DESTINATION, work.destination + uint64_t(to * int64_t(size_of(DESTINATION))),
-                       alpha() * partial[0]);
-        barrier();
     }
 }
 
 void main()
 {
-    if (OPERATION == 0u && work.summed > uint64_t(1))
-        sum_cells();
-    else
-        each();
+    for (uint group = gl_WorkGroupID.x; group < groups; group += gl_NumWorkGroups.x) {
+        if (FORM == ANY)
+            one(group);
+        else if (FORM == LINES)
+            several(group);
+        else
+            halves(group);
+    }
 }

@@ -1,8 +1,10 @@
 // numbers.glsl - elements of memory as numbers, and adding to one that other work adds to.
-// Compiled with -DDOUBLE where sums are double, and -DNATIVE where the device adds f32 atomically.
+// Compiled with -DDOUBLE where sums are double, and -DNATIVE where the device has the atomics that the
+// shader would like: else they are loops of compare-and-swap.
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#ifdef NATIVE
+#ifdef NATIVE_ADD
 #extension GL_EXT_shader_atomic_float : require
 #endif
 #ifdef DOUBLE
@@ -13,10 +15,26 @@
 #define REAL float
 #endif
 
+const uint GROUP = 256u; // invocations of every group
+layout(local_size_x = 256) in;
+
+// vulkan_operations.h has the same numbers
+layout(constant_id = 0) const uint OPERATION = 0u;
+layout(constant_id = 1) const uint TO = 12u;   // dtypes
+layout(constant_id = 2) const uint FROM = 12u;
+layout(constant_id = 3) const uint INDEX = 7u;
+layout(constant_id = 4) const uint FORM = 0u;
+layout(constant_id = 5) const uint SHARED = 1u;
+
 layout(buffer_reference, buffer_reference_align = 4) buffer Word { uint value; };
 layout(buffer_reference, buffer_reference_align = 8) buffer Long { uint64_t value; };
-#ifdef NATIVE
+layout(buffer_reference, buffer_reference_align = 4) restrict readonly buffer SourceWord { uint value; };
+layout(buffer_reference, buffer_reference_align = 8) restrict readonly buffer SourceLong { uint64_t value; };
+#ifdef NATIVE_ADD
 layout(buffer_reference, buffer_reference_align = 4) buffer Single { float value; };
+#ifdef DOUBLE
+layout(buffer_reference, buffer_reference_align = 8) buffer Double { double value; };
+#endif
 #endif
 
 // values of ddisp_dtype
@@ -24,7 +42,7 @@ const uint F16 = 10u, BF16 = 11u, F32 = 12u, F64 = 13u;
 
 uint half_of(uint64_t address)
 {
-    uint word = Word(address & ~uint64_t(3)).value;
+    uint word = SourceWord(address & ~uint64_t(3)).value;
     return (address & uint64_t(2)) != uint64_t(0) ? word >> 16 : word & 0xFFFFu;
 }
 
@@ -84,10 +102,10 @@ uint to_half(uint dtype, REAL value)
 REAL load_number(uint dtype, uint64_t address)
 {
     if (dtype == F32)
-        return REAL(uintBitsToFloat(Word(address).value));
+        return REAL(uintBitsToFloat(SourceWord(address).value));
 #ifdef DOUBLE
     if (dtype == F64)
-        return packDouble2x32(uvec2(Word(address).value, Word(address + uint64_t(4)).value));
+        return packDouble2x32(unpackUint2x32(SourceLong(address).value));
 #endif
     return REAL(from_half(dtype, half_of(address)));
 }
@@ -116,7 +134,7 @@ void store_number(uint dtype, uint64_t address, REAL value)
 void add_number(uint dtype, uint64_t address, REAL value)
 {
     if (dtype == F32) {
-#if defined(NATIVE) && !defined(DOUBLE)
+#if defined(NATIVE_ADD) && !defined(DOUBLE)
         atomicAdd(Single(address).value, value);
 #else
         Word word = Word(address);
@@ -131,6 +149,9 @@ void add_number(uint dtype, uint64_t address, REAL value)
     }
 #ifdef DOUBLE
     if (dtype == F64) {
+#ifdef NATIVE_ADD
+        atomicAdd(Double(address).value, value);
+#else
         Long word = Long(address);
         uint64_t old = word.value, seen;
         do {
@@ -138,6 +159,7 @@ void add_number(uint dtype, uint64_t address, REAL value)
             double sum = packDouble2x32(unpackUint2x32(seen)) + value;
             old = atomicCompSwap(word.value, seen, packUint2x32(unpackDouble2x32(sum)));
         } while (old != seen);
+#endif
         return;
     }
 #endif
@@ -151,28 +173,29 @@ void add_number(uint dtype, uint64_t address, REAL value)
     } while (old != seen);
 }
 
-// What the host hands over: vulkan_elements.h has the same.
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Work {
-    uint64_t destination, source, index, skipped;
-    uint64_t bits; // of a fill
-    uint64_t alpha_low_high;
-    uint64_t cells, summed, splits;
-    int64_t axis_extent;
-    uint rank, kept, axis, reserved;
-    int64_t shape[8];
-    int64_t destination_stride[8];
-    int64_t source_stride[8];
-    int64_t index_stride[8];
-};
-layout(push_constant) uniform Push { Work work; };
-
-REAL alpha()
+// Adds to one or both halves of a word, rounding once; the other half keeps its bits.
+void add_halves(uint dtype, uint64_t address, REAL lower, REAL upper, bool has_lower, bool has_upper)
 {
-    uvec2 halves = unpackUint2x32(work.alpha_low_high);
+    Word word = Word(address);
+    uint old = word.value, seen;
+    do {
+        seen = old;
+        uint low = seen & 0xFFFFu, high = seen >> 16;
+        if (has_lower)
+            low = to_half(dtype, REAL(from_half(dtype, low)) + lower) & 0xFFFFu;
+        if (has_upper)
+            high = to_half(dtype, REAL(from_half(dtype, high)) + upper) & 0xFFFFu;
+        old = atomicCompSwap(word.value, seen, high << 16 | low);
+    } while (old != seen);
+}
+
+// A number that was pushed: the bits of a double where sums are, else of a float.
+REAL pushed_number(uint64_t bits)
+{
 #ifdef DOUBLE
-    return packDouble2x32(halves);
+    return packDouble2x32(unpackUint2x32(bits));
 #else
-    return uintBitsToFloat(halves.x);
+    return uintBitsToFloat(unpackUint2x32(bits).x);
 #endif
 }
 

@@ -1,71 +1,44 @@
 #version 460
-// scatter.comp - adds source elements into the destination at the places that an index says. Lanes of a
-// subgroup that all add to one place are summed first. Indices out of range are counted.
+// scatter.comp - scatter-add with sums in f32 or f64: in the order in which invocations come along.
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_vote : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
-#include "numbers.glsl"
+#ifdef NATIVE
+#define NATIVE_ADD
+#endif
+#include "subgroups.glsl"
+#include "items.glsl"
 
-layout(local_size_x = 256) in;
-layout(constant_id = 1) const uint DESTINATION = 12;
-layout(constant_id = 2) const uint SOURCE = 12;
-layout(constant_id = 3) const uint INDEX = 7; // i32, or 9: i64
+#define SUM REAL
+REAL zero() { return REAL(0); }
+bool is_zero(REAL value) { return value == REAL(0); }
+REAL plus(REAL a, REAL b) { return a + b; }
+REAL from_lane(REAL value, uint lane) { return subgroupShuffle(value, lane); }
+REAL take(REAL value) { return value; }
+bool is_wanted() { return true; }
+bool counts() { return true; }
+void add_memory(uint64_t cell, REAL value) { add_number(TO, memory_of(cell), value); }
 
-layout(buffer_reference, buffer_reference_align = 8) buffer Counter { uint low, high; };
-
-int64_t index_at(int64_t element)
+#if defined(NATIVE) || defined(DOUBLE)
+// without native adds the host shares no cells of f64
+shared REAL bins[SHARED];
+void clear_shared(uint i) { bins[i] = REAL(0); }
+REAL from_shared(uint i) { return bins[i]; }
+#ifdef NATIVE
+void add_shared(uint i, REAL value) { atomicAdd(bins[i], value); }
+#else
+void add_shared(uint i, REAL value) { }
+#endif
+#else
+shared uint bins[SHARED];
+void clear_shared(uint i) { bins[i] = 0u; }
+REAL from_shared(uint i) { return uintBitsToFloat(bins[i]); }
+void add_shared(uint i, REAL value)
 {
-    if (INDEX == 7u)
-        return int64_t(int(Word(work.index + uint64_t(element * int64_t(4))).value));
-    uint64_t address = work.index + uint64_t(element * int64_t(8));
-    return int64_t(packUint2x32(uvec2(Word(address).value, Word(address + uint64_t(4)).value)));
+    uint old = bins[i], seen;
+    do {
+        seen = old;
+        old = atomicCompSwap(bins[i], seen, floatBitsToUint(uintBitsToFloat(seen) + value));
+    } while (old != seen);
 }
+#endif
 
-void count_skipped(uint skipped)
-{
-    if (work.skipped == uint64_t(0) || skipped == 0u)
-        return;
-    Counter counter = Counter(work.skipped);
-    uint before = atomicAdd(counter.low, skipped);
-    if (before + skipped < before)
-        atomicAdd(counter.high, 1u);
-}
-
-void main()
-{
-    uint64_t stride = uint64_t(gl_NumWorkGroups.x) * uint64_t(gl_WorkGroupSize.x);
-    uint skipped = 0u;
-    for (uint64_t n = gl_GlobalInvocationID.x; n < work.cells; n += stride) {
-        int64_t to = 0, from = 0, at = 0;
-        uint64_t rest = n;
-        for (uint i = work.rank; i > 0u;) {
-            i--;
-            uint64_t extent = uint64_t(work.shape[i]);
-            int64_t k = int64_t(rest % extent);
-            rest /= extent;
-            from += k * work.source_stride[i];
-            at += k * work.index_stride[i];
-            if (i != work.axis)
-                to += k * work.destination_stride[i];
-        }
-        int64_t index = index_at(at);
-        bool inside = uint64_t(index) < uint64_t(work.axis_extent); // negative ones are huge; one signed comparison with 0 went wrong on lavapipe 22.3
-        if (!inside) {
-            skipped++;
-            continue;
-        }
-        to += index * work.destination_stride[work.axis];
-        REAL value = load_number(SOURCE, work.source + uint64_t(from * int64_t(size_of(SOURCE))));
-        uint64_t target = work.destination + uint64_t(to * int64_t(size_of(DESTINATION)));
-        uvec2 halves = unpackUint2x32(target);
-        if (subgroupAllEqual(halves.x) && subgroupAllEqual(halves.y)) {
-            REAL sum = subgroupAdd(value);
-            if (subgroupElect())
-                add_number(DESTINATION, target, sum);
-        } else {
-            add_number(DESTINATION, target, value);
-        }
-    }
-    count_skipped(skipped);
-}
+#include "scatter.glsl"

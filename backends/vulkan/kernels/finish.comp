@@ -1,0 +1,104 @@
+#version 460
+// finish.comp - what a deterministic scatter-add does before and after its items are counted
+// (integers.glsl): the largest magnitude; forgetting sums; elements that are not finite; adding sums.
+#extension GL_GOOGLE_include_directive : require
+#ifdef NATIVE
+#define NATIVE_ADD
+#endif
+#include "items.glsl"
+#include "integers.glsl"
+
+// of OPERATION
+const uint LARGEST = 0u, CLEAR = 1u, NOT_FINITE = 2u, FOLD = 3u;
+const uint BATCH = 4u;
+
+shared MAGNITUDE found[GROUP];
+
+uint64_t stride() { return uint64_t(gl_NumWorkGroups.x) * GROUP; }
+
+// The largest finite magnitude: of every sample_step-th run of 32 elements, or, again, of all.
+void find_largest()
+{
+    Head it = Head(head);
+    if (is_again() && it.beyond == 0u)
+        return;
+    const uint64_t step = is_again() ? 1ul : uint64_t(sample_step);
+    const uint64_t looked_at = (items + 32ul * step - 1ul) / (32ul * step) * 32ul;
+    MAGNITUDE most = MAGNITUDE(0);
+    for (uint64_t first = gl_GlobalInvocationID.x; first < looked_at; first += stride() * BATCH) {
+        REAL value[BATCH];
+        [[unroll]] for (uint k = 0u; k < BATCH; k++) {
+            uint64_t i = first + k * stride();
+            uint64_t n = (i / 32ul) * step * 32ul + i % 32ul;
+            value[k] = load_number(FROM, source_of(i < looked_at && n < items ? n : 0ul));
+        }
+        [[unroll]] for (uint k = 0u; k < BATCH; k++) {
+            MAGNITUDE magnitude = magnitude_of(value[k]);
+            most = magnitude < INFINITE && magnitude > most ? magnitude : most;
+        }
+    }
+    const uint self = gl_LocalInvocationIndex;
+    found[self] = most;
+    barrier();
+    for (uint apart = GROUP / 2u; apart > 0u; apart /= 2u) {
+        if (self < apart)
+            found[self] = max(found[self], found[self + apart]);
+        barrier();
+    }
+    if (self != 0u || found[0] == MAGNITUDE(0))
+        return;
+    if (is_again())
+        atomicMax(it.largest, found[0]);
+    else
+        atomicMax(it.sampled, found[0]);
+}
+
+// Forgets the sums, if an element was beyond the bound.
+void clear()
+{
+    if (Head(head).beyond == 0u)
+        return;
+    const uint64_t words = Axes(axes + AXES_BYTES).count * (INTEGER_BYTES / 8u);
+    for (uint64_t i = gl_GlobalInvocationID.x; i < words; i += stride())
+        Long(sums + 8ul * i).value = 0ul;
+}
+
+// Adds the elements that are not finite, if there are any.
+void add_not_finite()
+{
+    if (Head(head).not_finite == 0u)
+        return;
+    for (uint64_t n = gl_GlobalInvocationID.x; n < items; n += stride()) {
+        uint64_t source, where, base;
+        find_item(n, source, where, base);
+        REAL value = load_number(FROM, source);
+        uint64_t chosen = load_index(where);
+        if (chosen < extent && magnitude_of(value) >= INFINITE)
+            add_number(TO, memory_of(base + chosen * uint64_t(index_cells)), value);
+    }
+}
+
+// Adds the sums to their cells.
+void fold()
+{
+    const int k = -steps_log2(Head(head).beyond != 0u);
+    const REAL down[2] = {power(k / 2), power(k - k / 2)};
+    const uint64_t count = Axes(axes + AXES_BYTES).count;
+    for (uint64_t cell = gl_GlobalInvocationID.x; cell < count; cell += stride()) {
+        integer sum = load_sum(cell);
+        if (!is_nothing(sum))
+            add_number(TO, memory_of(cell), to_number(sum) * down[0] * down[1]);
+    }
+}
+
+void main()
+{
+    if (OPERATION == LARGEST)
+        find_largest();
+    else if (OPERATION == CLEAR)
+        clear();
+    else if (OPERATION == NOT_FINITE)
+        add_not_finite();
+    else
+        fold();
+}

@@ -1,0 +1,130 @@
+#version 460
+// fixed.comp - scatter-add with a result that depends on no order (integers.glsl). Elements that are not
+// finite, or beyond the bound, set a flag.
+#extension GL_GOOGLE_include_directive : require
+#if defined(NATIVE) && !defined(DOUBLE)
+#extension GL_EXT_shader_atomic_int64 : require
+#endif
+#include "subgroups.glsl"
+#include "items.glsl"
+#include "integers.glsl"
+
+#define SUM integer
+
+// Lower and upper words of 64-bit sums: without 64-bit atomics the lower's carry is added above.
+void add_words(uint64_t address, int64_t value)
+{
+#if defined(NATIVE) || defined(DOUBLE)
+    atomicAdd(Long(address).value, uint64_t(value));
+#else
+    uvec2 words = unpackUint2x32(uint64_t(value));
+    uint before = atomicAdd(Word(address).value, words.x);
+    words.y += uint(before + words.x < before);
+    if (words.y != 0u)
+        atomicAdd(Word(address + 4ul).value, words.y);
+#endif
+}
+
+// In the group's memory: all lower words, then all upper ones; for f64 twice.
+shared uint bins[SHARED];
+uint all_cells() { return cells * copies; }
+
+void add_shared_words(uint i, int64_t value)
+{
+    uvec2 words = unpackUint2x32(uint64_t(value));
+    uint before = atomicAdd(bins[i], words.x);
+    words.y += uint(before + words.x < before);
+    if (words.y != 0u)
+        atomicAdd(bins[i + all_cells()], words.y);
+}
+
+int64_t shared_words(uint i) { return int64_t(packUint2x32(uvec2(bins[i], bins[i + all_cells()]))); }
+
+int64_t word_from_lane(int64_t value, uint lane)
+{
+    return int64_t(packUint2x32(subgroupShuffle(unpackUint2x32(uint64_t(value)), lane)));
+}
+
+bool is_zero(integer value) { return is_nothing(value); }
+
+#ifdef DOUBLE
+integer zero() { return integer(0l, 0l); }
+integer plus(integer a, integer b) { return integer(a.high + b.high, a.low + b.low); }
+
+integer from_lane(integer value, uint lane)
+{
+    return integer(word_from_lane(value.high, lane), word_from_lane(value.low, lane));
+}
+
+integer to_integer(double value)
+{
+    double whole = roundEven(value);
+    double rest = value - whole; // exact
+    return integer(int64_t(whole), int64_t(roundEven(rest * power(62 - int(count_log2())))));
+}
+
+void add_memory(uint64_t cell, integer value)
+{
+    add_words(sums + cell * INTEGER_BYTES, value.high);
+    add_words(sums + cell * INTEGER_BYTES + 8ul, value.low);
+}
+
+void add_shared(uint i, integer value)
+{
+    add_shared_words(i, value.high);
+    add_shared_words(i + 2u * all_cells(), value.low);
+}
+
+integer from_shared(uint i) { return integer(shared_words(i), shared_words(i + 2u * all_cells())); }
+
+void clear_shared(uint i)
+{
+    for (uint k = 0u; k < 4u; k++)
+        bins[i + k * all_cells()] = 0u;
+}
+#else
+integer zero() { return 0l; }
+integer plus(integer a, integer b) { return a + b; }
+integer from_lane(integer value, uint lane) { return word_from_lane(value, lane); }
+integer to_integer(float value) { return int64_t(roundEven(value)); }
+void add_memory(uint64_t cell, integer value) { add_words(sums + cell * INTEGER_BYTES, value); }
+void add_shared(uint i, integer value) { add_shared_words(i, value); }
+integer from_shared(uint i) { return shared_words(i); }
+
+void clear_shared(uint i)
+{
+    bins[i] = 0u;
+    bins[i + all_cells()] = 0u;
+}
+#endif
+
+// What all of the work needs, found once.
+MAGNITUDE limit;
+REAL up[2]; // 2^steps may be too large for the type
+
+bool is_wanted()
+{
+    if (is_again() && Head(head).beyond == 0u)
+        return false;
+    int k = steps_log2(is_again());
+    limit = magnitude_of(power(bound_log2(is_again())));
+    up[0] = power(k / 2);
+    up[1] = power(k - k / 2);
+    return true;
+}
+
+bool counts() { return !is_again(); }
+
+integer take(REAL value)
+{
+    MAGNITUDE magnitude = magnitude_of(value);
+    if (magnitude <= limit)
+        return to_integer(value * up[0] * up[1]);
+    if (magnitude < INFINITE)
+        Head(head).beyond = 1u;
+    else
+        Head(head).not_finite = 1u;
+    return zero();
+}
+
+#include "scatter.glsl"

@@ -1,0 +1,211 @@
+// scatter.glsl - scatter-add, for sums of any kind.
+//
+// 32 neighbours take runs of neighbouring items. While all of a subgroup meet the one cell that they met
+// before, each adds to a sum of its own, and memory is touched only when the cell changes; so sorted and
+// constant indices run at the speed of reading. Else those that meet the same cell are found and summed
+// first. What is left goes to memory, or, where there are few cells, to copies of them in the group's
+// memory that are added to memory at the end.
+//
+// Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
+// size, and all loops are the same for the whole group.
+//
+// The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, take, is_wanted,
+// counts, add_memory, add_shared, clear_shared, from_shared.
+
+#define ITEMS 4u
+const uint RUN = 32u, TILE = GROUP * ITEMS;
+
+#ifdef PARTITIONED
+// subgroups have 32 invocations where the device has this
+#define MASK uint
+MASK ballot(bool value) { return subgroupBallot(value).x; }
+MASK peers_of(uint cell) { return subgroupPartitionNV(cell).x; }
+uint rank_in(MASK peers) { return uint(bitCount(peers & gl_SubgroupLtMask.x)); }
+MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask.x; }
+bool is_some(MASK mask) { return mask != 0u; }
+uint first_of(MASK mask) { return uint(findLSB(mask)); }
+#else
+#define MASK uvec4
+MASK ballot(bool value) { return subgroupBallot(value); }
+uint rank_in(MASK peers) { return subgroupBallotExclusiveBitCount(peers); }
+MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask; }
+bool is_some(MASK mask) { return mask != uvec4(0u); }
+uint first_of(MASK mask) { return subgroupBallotFindLSB(mask); }
+
+// Those who meet the cell of the first, then of the first who is left, and so on: four times, which
+// finds the crowds. Who is left stays alone.
+MASK peers_of(uint cell)
+{
+    MASK peers = gl_SubgroupEqMask;
+    bool found = false;
+    for (uint round = 0u; round < 4u; round++) {
+        MASK left = subgroupBallot(!found);
+        uint leader = is_some(left) ? first_of(left) : 0u;
+        bool same = !found && cell == subgroupShuffle(cell, leader);
+        MASK all = subgroupBallot(same);
+        if (same) {
+            peers = all;
+            found = true;
+        }
+    }
+    return peers;
+}
+#endif
+
+// Right in the first of the peers: neighbours in the list of peers are added, then every other one
+// drops out, until one is left.
+SUM sum_of_peers(SUM sum, MASK peers)
+{
+    uint rank = rank_in(peers);
+    MASK later = later_of(peers);
+    while (subgroupAny(is_some(later))) {
+        uint next = is_some(later) ? first_of(later) : gl_SubgroupInvocationID;
+        SUM other = from_lane(sum, next);
+        if (is_some(later))
+            sum = plus(sum, other);
+        later &= ballot((rank & 1u) == 0u);
+        rank >>= 1;
+    }
+    return sum;
+}
+
+// Over the whole subgroup, right in its first.
+SUM sum_of_lanes(SUM sum)
+{
+#ifdef PARTITIONED
+    for (uint apart = 16u; apart > 0u; apart /= 2u)
+        sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ apart));
+    return sum;
+#else
+    return sum_of_peers(sum, ballot(true)); // a subgroup need not be full
+#endif
+}
+
+// Cells and elements of the items first, first + 32, ... Cells that are not there are NOWHERE, and their
+// elements 0. All loads are under way before the first is looked at.
+void fetch(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
+{
+    uint64_t source[ITEMS], where[ITEMS], base[ITEMS], chosen[ITEMS];
+    bool is_there[ITEMS];
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+        uint64_t n = first + k * RUN;
+        is_there[k] = n < items;
+        find_item(is_there[k] ? n : items - 1ul, source[k], where[k], base[k]);
+    }
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        chosen[k] = load_index(where[k]);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        value[k] = load_number(FROM, source[k]);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+        bool inside = chosen[k] < extent;
+        skipped_items += uint(is_there[k] && !inside);
+        bool counted = inside && is_there[k];
+        cell[k] = counted ? uint(base[k]) + uint(chosen[k]) * uint(index_cells) : NOWHERE;
+        value[k] = counted ? value[k] : REAL(0);
+    }
+}
+
+void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run)
+{
+    if (subgroupAll(where == last)) {
+        run = plus(run, what);
+        return;
+    }
+    bool leads;
+    if (subgroupAll(where == subgroupBroadcastFirst(where))) {
+        uint now = where;
+        SUM begun = what;
+        where = last;
+        what = sum_of_lanes(run);
+        leads = subgroupElect();
+        last = now;
+        run = begun;
+    } else {
+        MASK peers = peers_of(where);
+        what = sum_of_peers(what, peers);
+        leads = rank_in(peers) == 0u;
+    }
+    if (leads && where != NOWHERE) {
+        if ((FORM & SHARES) != 0u)
+            add_shared(own + where, what);
+        else
+            add_memory(where, what);
+    }
+}
+
+// Cells that a word cannot number: each item is added by itself.
+void scatter_many()
+{
+    uint skipped_items = 0u;
+    for (uint64_t n = gl_GlobalInvocationID.x; n < items; n += uint64_t(gl_NumWorkGroups.x) * GROUP) {
+        uint64_t source, where, base;
+        find_item(n, source, where, base);
+        uint64_t chosen = load_index(where);
+        if (chosen < extent)
+            add_memory(base + chosen * uint64_t(index_cells), take(load_number(FROM, source)));
+        else
+            skipped_items++;
+    }
+    if (skipped != 0ul && counts())
+        count_skipped(skipped_items);
+}
+
+void scatter()
+{
+    const uint self = gl_LocalInvocationIndex, all = cells * copies;
+    const uint own = (FORM & SHARES) != 0u ? self / RUN % copies * cells : 0u;
+    const uint place_in_tile = self / RUN * (RUN * ITEMS) + self % RUN;
+    const uint64_t tiles = (items + TILE - 1ul) / TILE;
+    if ((FORM & SHARES) != 0u) {
+        for (uint i = self; i < all; i += GROUP)
+            clear_shared(i);
+        barrier();
+    }
+    uint last = NOWHERE, skipped_items = 0u;
+    SUM run = zero();
+    uint64_t tile = gl_WorkGroupID.x;
+    bool goes_on;
+    do { // once more at the end, with no items: that puts the last run away
+        uint cell[ITEMS];
+        REAL value[ITEMS];
+        goes_on = tile < tiles;
+        if (goes_on) {
+            fetch(tile * TILE + place_in_tile, cell, value, skipped_items);
+        } else {
+            [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+                cell[k] = NOWHERE;
+                value[k] = REAL(0);
+            }
+        }
+        [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
+            add_one(own, cell[0], take(value[0]), last, run);
+            [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
+                cell[j - 1u] = cell[j];
+                value[j - 1u] = value[j];
+            }
+        }
+        tile += gl_NumWorkGroups.x;
+    } while (goes_on);
+    if ((FORM & SHARES) != 0u) {
+        barrier();
+        for (uint i = self; i < cells; i += GROUP) {
+            SUM whole = zero();
+            for (uint copy = 0u; copy < copies; copy++)
+                whole = plus(whole, from_shared(copy * cells + i));
+            if (!is_zero(whole))
+                add_memory(i, whole);
+        }
+    }
+    if (skipped != 0ul && counts())
+        count_skipped(skipped_items);
+}
+
+void main()
+{
+    if (!is_wanted())
+        return;
+    if ((FORM & MANY) != 0u)
+        scatter_many();
+    else
+        scatter();
+}

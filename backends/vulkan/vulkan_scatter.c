@@ -1,0 +1,290 @@
+/*
+ * vulkan_scatter.c - scatter-add: numbers the cells of the destination, decides where their sums
+ * are taken (memory, or copies in the memory of groups where there are few), and queues the
+ * shaders. Deterministic sums are integers in memory of their own, which are added to the
+ * destination at the end (kernels/integers.glsl has the method). The rules, and the error bound
+ * that follows from them, are those of the CUDA backend.
+ */
+#include "vulkan_operations.h"
+
+#include <string.h>
+
+/** Sums of so many bytes have room in the memory of a group; copies of them up to fewer, so that
+ * enough groups run at once. */
+#define SHARED_BYTES UINT64_C(40960)
+#define COPIES_BYTES UINT64_C(24576)
+#define SPARE_BYTES  UINT64_C(64) /* of a group's memory, for the count of what is skipped */
+#define MOST_COPIES  8u
+/** With fewer elements for a cell than this its copies would cost more than they save. */
+#define WORTH_SHARING UINT64_C(8)
+#define LEAST_SHARED  UINT64_C(16384)
+/** Groups on a multiprocessor: of those that share, which add their cells in the end, as many as
+ * run at once; of others more, so that they end together. */
+#define GROUPS_SHARED   4u
+#define GROUPS_UNSHARED 16u
+
+#define HEAD_BYTES UINT64_C(256)
+/** Up to here every element is looked at for the bound; beyond, a sample of about as many as below,
+ * times a headroom. */
+#define LOOK_AT_ALL   (UINT64_C(4) << 20)
+#define SAMPLE_RUNS   UINT64_C(32768)
+#define HEADROOM_LOG2 6u
+#define RUN           UINT64_C(32)
+#define TILE          UINT64_C(1024) /* items that a group takes at once */
+
+/** As in kernels/items.glsl. */
+enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8 };
+/** As in kernels/finish.comp. */
+enum { LARGEST, CLEAR, NOT_FINITE, FOLD };
+
+typedef struct push {
+    uint64_t axes;
+    uint64_t to, from, index, skipped;
+    uint64_t head, sums;
+    uint64_t items, extent;
+    int64_t index_cells;
+    int64_t from_step, index_step, cell_step, to_step;
+    uint32_t cells, copies, steps, sample_step;
+} push;
+
+_Static_assert(sizeof(push) == VULKAN__PUSH_BYTES, "what is pushed");
+
+typedef struct scatter {
+    push pushed;
+    vulkan__operation operation; /* axes, and what every shader is told */
+    const ddisp_backend_range *to, *from, *index, *skipped;
+    vulkan__scratch scratch; /* deterministic only */
+    uint64_t cells;
+    uint32_t sum_bytes;   /* of a cell's sum in a group's memory */
+    uint32_t whole_bytes; /* of a deterministic sum; decides about sharing, whatever the mode */
+    uint32_t count_log2, headroom_log2, again;
+    bool deterministic;
+} scatter;
+
+static uint32_t log2_up(uint64_t value)
+{
+    uint32_t log2 = 0;
+    while (log2 < 63 && UINT64_C(1) << log2 < value)
+        log2++;
+    return log2;
+}
+
+/* ---- shapes ---- */
+
+/** Numbers the cells in the order of their memory: cell_strides, per axis of the tensors. */
+static void number_cells(const ddisp_backend_tensor *destination, uint32_t axis, int64_t extent,
+                         scatter *s, int64_t cell_strides[8])
+{
+    int64_t size = vulkan__dtype_size(destination->dtype), stride = 1;
+    backend_axes cells = {0};
+    for (uint32_t i = 0; i < destination->rank; i++) { /* operand 2: which axis it is */
+        backend_axes_add(&cells, i == axis ? extent : destination->shape[i],
+                         destination->strides[i] * size, 0, (int64_t)i);
+        cell_strides[i] = 0;
+    }
+    backend_axes_sort(&cells);
+    for (uint32_t i = cells.rank; i-- > 0;) {
+        cell_strides[cells.axis[i].stride[2]] = stride;
+        cells.axis[i].stride[1] = stride;
+        cells.axis[i].stride[2] = 0;
+        stride *= cells.axis[i].extent;
+    }
+    s->pushed.index_cells = cell_strides[axis];
+    cell_strides[axis] = 0;
+    backend_axes_merge(&cells);
+    s->cells = backend_axes_count(&cells);
+    s->pushed.to_step = cells.rank == 1 ? cells.axis[0].stride[0] : 0;
+    if (cells.rank <= 1)
+        s->operation.constants[VULKAN__CONSTANT_FORM] |= CELL_LINE;
+    vulkan__axes_write(&cells, &s->operation.axes[1]);
+}
+
+static void number_items(const ddisp_backend_tensor *source, const ddisp_backend_tensor *index,
+                         const int64_t cell_strides[8], scatter *s)
+{
+    backend_axes items = {0};
+    for (uint32_t i = 0; i < source->rank; i++)
+        backend_axes_add(&items, source->shape[i],
+                         source->strides[i] * vulkan__dtype_size(source->dtype),
+                         index->strides[i] * vulkan__dtype_size(index->dtype), cell_strides[i]);
+    backend_axes_sort(&items);
+    backend_axes_merge(&items);
+    s->pushed.items = backend_axes_count(&items);
+    if (items.rank == 1) {
+        s->pushed.from_step = items.axis[0].stride[0];
+        s->pushed.index_step = items.axis[0].stride[1];
+        s->pushed.cell_step = items.axis[0].stride[2];
+    }
+    if (items.rank <= 1)
+        s->operation.constants[VULKAN__CONSTANT_FORM] |= ITEM_LINE;
+    vulkan__axes_write(&items, &s->operation.axes[0]);
+}
+
+static void describe(scatter *s, const ddisp_backend_tensor *destination, uint32_t axis,
+                     int64_t axis_extent, const ddisp_backend_tensor *index,
+                     const ddisp_backend_tensor *source, const ddisp_backend_range *skipped)
+{
+    int64_t cell_strides[8];
+    number_cells(destination, axis, axis_extent, s, cell_strides);
+    number_items(source, index, cell_strides, s);
+    s->pushed.to = destination->address;
+    s->pushed.from = source->address;
+    s->pushed.index = index->address;
+    s->pushed.skipped = skipped->address;
+    s->pushed.extent = (uint64_t)axis_extent;
+    s->to = &destination->range;
+    s->from = &source->range;
+    s->index = &index->range;
+    s->skipped = skipped;
+    s->count_log2 = log2_up((uint64_t)source->shape[axis]);
+    s->operation.wide = destination->dtype == DDISP_DTYPE_F64 || source->dtype == DDISP_DTYPE_F64;
+    s->operation.axes_count = 2;
+    s->operation.constants[VULKAN__CONSTANT_TO] = destination->dtype;
+    s->operation.constants[VULKAN__CONSTANT_FROM] = source->dtype;
+    s->operation.constants[VULKAN__CONSTANT_INDEX] = index->dtype;
+    s->operation.constants[VULKAN__CONSTANT_SHARED] = 1;
+    s->whole_bytes = s->operation.wide ? 16 : 8;
+    s->sum_bytes = s->deterministic ? s->whole_bytes : s->whole_bytes / 2;
+}
+
+/* ---- shaders ---- */
+
+static ddisp_status run(vulkan__device *device, vulkan__stream *stream, const scatter *s,
+                        vulkan__shader shader, uint64_t groups, uint32_t each,
+                        const vulkan__operation *prepared)
+{
+    push pushed = s->pushed;
+    vulkan__operation operation = *prepared;
+    uint64_t most = vulkan__operation_fill(device, each);
+    bool folds = shader == VULKAN__SHADER_FINISH;
+    operation.shader = shader;
+    operation.groups = groups < most ? groups : most;
+    pushed.steps = s->count_log2 | s->headroom_log2 << 8 | s->again << 16;
+    if (s->deterministic)
+        vulkan__operation_touches(&operation, &s->scratch.range, true);
+    if (!s->deterministic || folds)
+        vulkan__operation_touches(&operation, s->to, true);
+    vulkan__operation_touches(&operation, s->from, false);
+    vulkan__operation_touches(&operation, s->index, false);
+    if (s->skipped->address)
+        vulkan__operation_touches(&operation, s->skipped, true);
+    return vulkan__operation_run(device, stream, &operation, &pushed);
+}
+
+/** Up to how many bytes of sums a group has room for. */
+static uint64_t room(const vulkan__device *device)
+{
+    uint64_t all = device->adapter->properties.limits.maxComputeSharedMemorySize;
+    all = all > SPARE_BYTES ? all - SPARE_BYTES : 0;
+    return all < SHARED_BYTES ? all : SHARED_BYTES;
+}
+
+/** The pass over all items. */
+static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter *s)
+{
+    vulkan__shader shader = s->deterministic ? VULKAN__SHADER_FIXED : VULKAN__SHADER_SCATTER;
+    vulkan__operation operation = s->operation;
+    uint64_t items = s->pushed.items, groups = vulkan__divide_up(items, TILE);
+    if (s->cells == 0 || s->cells > room(device) / s->whole_bytes || items < LEAST_SHARED ||
+        items / WORTH_SHARING < s->cells ||
+        !vulkan__operation_shares(device, shader, s->operation.wide)) {
+        if (s->cells >= UINT32_MAX)
+            operation.constants[VULKAN__CONSTANT_FORM] |= MANY;
+        return run(device, stream, s, shader, groups, GROUPS_UNSHARED, &operation);
+    }
+    uint64_t copy_bytes = s->cells * s->sum_bytes, copies = MOST_COPIES, shared_bytes = 1024;
+    while (copies > 1 && copies * copy_bytes > COPIES_BYTES)
+        copies /= 2;
+    while (shared_bytes < copies * copy_bytes) /* few sizes, since each is a pipeline */
+        shared_bytes *= 2;
+    shared_bytes = shared_bytes < room(device) ? shared_bytes : room(device);
+    uint32_t element_bytes = s->deterministic ? 4 : s->sum_bytes;
+    operation.constants[VULKAN__CONSTANT_FORM] |= SHARES;
+    operation.constants[VULKAN__CONSTANT_SHARED] = (uint32_t)(shared_bytes / element_bytes);
+    s->pushed.cells = (uint32_t)s->cells;
+    s->pushed.copies = (uint32_t)copies;
+    return run(device, stream, s, shader, groups, GROUPS_SHARED, &operation);
+}
+
+static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const scatter *s,
+                           uint32_t kind, uint64_t work)
+{
+    vulkan__operation operation = s->operation;
+    operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
+    return run(device, stream, s, VULKAN__SHADER_FINISH, vulkan__divide_up(work, VULKAN__GROUP),
+               GROUPS_UNSHARED, &operation);
+}
+
+/** Once more with the true bound, should an element be beyond the sampled one: shaders look. */
+static ddisp_status add_again(vulkan__device *device, vulkan__stream *stream, scatter *s)
+{
+    s->again = 1;
+    ddisp_status status = finish(device, stream, s, LARGEST, vulkan__divide_up(s->pushed.items, 4));
+    if (status == DDISP_STATUS_OK)
+        status =
+            finish(device, stream, s, CLEAR, vulkan__divide_up(s->cells * s->whole_bytes / 8, 4));
+    if (status == DDISP_STATUS_OK)
+        status = add(device, stream, s);
+    s->again = 0;
+    return status;
+}
+
+static ddisp_status add_fixed(vulkan__device *device, vulkan__stream *stream, scatter *s)
+{
+    uint64_t items = s->pushed.items, runs = vulkan__divide_up(items, RUN);
+    bool samples = items > LOOK_AT_ALL;
+    s->pushed.sample_step = samples ? (uint32_t)vulkan__divide_up(runs, SAMPLE_RUNS) : 1;
+    s->headroom_log2 = samples ? HEADROOM_LOG2 : 0;
+    uint64_t looked_at = vulkan__divide_up(runs, s->pushed.sample_step) * RUN;
+    ddisp_status status = vulkan__scratch_zero(device, stream, &s->scratch);
+    if (status == DDISP_STATUS_OK)
+        status = finish(device, stream, s, LARGEST, vulkan__divide_up(looked_at, 4));
+    if (status == DDISP_STATUS_OK)
+        status = add(device, stream, s);
+    if (status == DDISP_STATUS_OK && samples)
+        status = add_again(device, stream, s);
+    if (status == DDISP_STATUS_OK)
+        status = finish(device, stream, s, NOT_FINITE, items);
+    if (status == DDISP_STATUS_OK)
+        status = finish(device, stream, s, FOLD, s->cells);
+    return status;
+}
+
+static ddisp_status check_device(const vulkan__device *device, bool wide)
+{
+    const uint64_t needs = VULKAN__BIT(SUBGROUP_BASIC) | VULKAN__BIT(SUBGROUP_VOTE) |
+                           VULKAN__BIT(SUBGROUP_BALLOT) | VULKAN__BIT(SUBGROUP_SHUFFLE);
+    if ((device->adapter->features & needs) != needs)
+        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "scatter-add needs votes, ballots and shuffles of subgroups, which "
+                            "the device lacks");
+    return wide ? vulkan__operation_check_wide(device) : DDISP_STATUS_OK;
+}
+
+ddisp_status vulkan__scatter_add(void *device_handle, void *stream_handle,
+                                 const ddisp_backend_tensor *destination, uint32_t axis,
+                                 int64_t axis_extent, const ddisp_backend_tensor *index,
+                                 const ddisp_backend_tensor *source,
+                                 const ddisp_backend_range *skipped, uint64_t flags)
+{
+    vulkan__device *device = device_handle;
+    vulkan__stream *stream = stream_handle;
+    scatter s = {.deterministic = (flags & DDISP_BACKEND_ACCUMULATE_DETERMINISTIC) != 0};
+    ddisp_status status = vulkan__alive(device);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    describe(&s, destination, axis, axis_extent, index, source, skipped);
+    status = check_device(device, s.operation.wide);
+    if (status == DDISP_STATUS_OK && !s.deterministic)
+        return add(device, stream, &s);
+    if (status == DDISP_STATUS_OK)
+        status =
+            vulkan__scratch_take(device, stream, HEAD_BYTES + s.cells * s.whole_bytes, &s.scratch);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    s.pushed.head = s.scratch.range.address;
+    s.pushed.sums = s.pushed.head + HEAD_BYTES;
+    status = add_fixed(device, stream, &s);
+    vulkan__scratch_give(device, stream, &s.scratch);
+    return status;
+}
