@@ -397,6 +397,33 @@ static void deterministic_sums_have_one_bit_pattern(cts *t)
     }
 }
 
+/* Of millions of elements a backend may look at some only to choose the steps it counts in; one
+ * that sticks out elsewhere counts as exactly as the others. */
+static void one_large_element_among_millions_counts(cts *t)
+{
+    enum { N = (4 << 20) + 100, LARGE = 1000000 };
+    int64_t n = N, one = 1, zero = 0;
+    NEEDS_SCATTER(t);
+    uint64_t most = modes(t);
+    float *values = malloc(N * sizeof *values);
+    assert_non_null(values);
+    for (int i = 0; i < N; i++)
+        values[i] = 1;
+    values[40] = LARGE;
+    ddisp_tensor *from = cts_tensor(t, DDISP_DTYPE_F32, 1, &n, NULL, 0, values);
+    free(values);
+    ddisp_tensor *cell = cts_numbers(t, DDISP_DTYPE_I32, 1, &one, NULL, (const double[]){0});
+    ddisp_tensor *index = NULL;
+    CTS_OK(ddisp_tensor_as_strided(cell, 1, &n, &zero, cts_offset(cell), &index));
+    (void)cts_own(t, index);
+    for (uint64_t flags = 0; flags < most; flags++) {
+        ddisp_tensor *to = cts_numbers(t, DDISP_DTYPE_F32, 1, &one, NULL, (const double[]){0});
+        ddisp_accumulate_options options = options_of(flags, NULL);
+        CTS_OK(ddisp_tensor_scatter_add(to, 0, index, from, &options, NULL));
+        CTS_VALUES(to, N - 1 + LARGE);
+    }
+}
+
 /* Infinities and NaNs come through, in their cells alone. */
 static void what_is_not_finite_comes_through(cts *t)
 {
@@ -433,6 +460,7 @@ const cts_test cts_scatter_tests[] = {
     CTS_TEST(case_24_scatter_of_4096_ones),
     CTS_TEST(case_25_a_million_ones_into_one_f64),
     CTS_TEST(deterministic_sums_have_one_bit_pattern),
+    CTS_TEST(one_large_element_among_millions_counts),
     CTS_TEST(what_is_not_finite_comes_through),
     CTS_END,
 };
