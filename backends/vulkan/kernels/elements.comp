@@ -95,12 +95,14 @@ void several(uint group)
         piece = group - row * line_groups;
         place(Axes(axes), uint64_t(row), at, from_at, unused);
     }
+    const uint64_t first = uint64_t(piece) * (BATCH * GROUP) + gl_LocalInvocationIndex;
+    const uint left = first < line ? uint(min(line - first, uint64_t(BATCH * GROUP))) : 0u;
+    const int64_t n = int64_t(left != 0u ? first : 0ul); // what is not there loads what is
+    const uint64_t first_target = to + at + n * to_step, first_origin = from + from_at + n * from_step;
     [[unroll]] for (uint k = 0u; k < BATCH; k++) {
-        uint64_t n = (uint64_t(piece) * BATCH + k) * GROUP + gl_LocalInvocationIndex;
-        is_there[k] = n < line;
-        n = is_there[k] ? n : line - 1ul;
-        target[k] = to + at + int64_t(n) * to_step;
-        origin[k] = from + from_at + int64_t(n) * from_step;
+        is_there[k] = k * GROUP < left;
+        target[k] = first_target + int64_t(k * GROUP) * to_step;
+        origin[k] = is_there[k] ? first_origin + int64_t(k * GROUP) * from_step : first_origin;
     }
     if (OPERATION == FILL || OPERATION == COPY) {
         uvec4 moved[BATCH];

@@ -22,6 +22,7 @@ layout(push_constant, std430) uniform Push {
     uint sample_step; // of runs of 32 elements, every so many-th is looked at
 };
 
+const uint I32 = 7u; // of INDEX; else i64
 const uint NOWHERE = 0xFFFFFFFFu;
 
 uint64_t memory_of(uint64_t cell)
@@ -54,7 +55,7 @@ void find_item(uint64_t n, out uint64_t source, out uint64_t where, out uint64_t
 // Negative indices are huge ones.
 uint64_t load_index(uint64_t where)
 {
-    if (INDEX == 7u) {
+    if (INDEX == I32) {
         uint narrow = SourceWord(where).value;
         return narrow < 0x80000000u ? uint64_t(narrow) : ~0ul;
     }

@@ -38,16 +38,16 @@ const uint SUM = F32, SUM_BYTES = 4u;
 REAL sum_of(uint64_t origin, uint64_t first, uint step)
 {
     REAL value[TERMS];
+    const int64_t first_at = int64_t(first) * term_stride, apart = int64_t(step) * term_stride;
     [[unroll]] for (uint k = 0u; k < TERMS; k++) {
-        uint64_t n = first + k * step;
-        int64_t at = int64_t(n) * term_stride, unused, unused_too;
+        int64_t at = first_at + int64_t(k) * apart, unused, unused_too;
         if ((FORM & LINE) == 0u)
-            place(Axes(axes + AXES_BYTES), n, at, unused, unused_too);
+            place(Axes(axes + AXES_BYTES), first + k * step, at, unused, unused_too);
         value[k] = load_number(FROM, origin + at);
     }
-    [[unroll]] for (uint apart = TERMS / 2; apart > 0u; apart /= 2u)
-        [[unroll]] for (uint k = 0u; k < apart; k++)
-            value[k] += value[k + apart];
+    [[unroll]] for (uint count = TERMS / 2; count > 0u; count /= 2u)
+        [[unroll]] for (uint k = 0u; k < count; k++)
+            value[k] += value[k + count];
     return value[0];
 }
 

@@ -81,27 +81,45 @@ SUM sum_of_lanes(SUM sum)
 #endif
 }
 
-// Cells and elements of the items first, first + 32, ... Cells that are not there are NOWHERE, and their
-// elements 0. All loads are under way before the first is looked at.
-void fetch(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
+// Cells and elements of the items first, first + 32, ...; whole: all are there. Cells that are not there
+// are NOWHERE, and their elements 0. All loads are under way before the first is looked at.
+void fetch(uint64_t first, bool whole, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
 {
-    uint64_t source[ITEMS], where[ITEMS], base[ITEMS], chosen[ITEMS];
+    uint64_t source[ITEMS], where[ITEMS];
+    uint base[ITEMS];
+    uvec2 chosen[ITEMS];
     bool is_there[ITEMS];
-    [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-        uint64_t n = first + k * RUN;
-        is_there[k] = n < items;
-        find_item(is_there[k] ? n : items - 1ul, source[k], where[k], base[k]);
+    if ((FORM & ITEM_LINE) != 0u && whole) {
+        const uint64_t first_source = from + int64_t(first) * from_step;
+        const uint64_t first_where = index + int64_t(first) * index_step;
+        const uint first_base = uint(first) * uint(cell_step);
+        [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+            is_there[k] = true;
+            source[k] = first_source + int64_t(k * RUN) * from_step;
+            where[k] = first_where + int64_t(k * RUN) * index_step;
+            base[k] = first_base + k * RUN * uint(cell_step);
+        }
+    } else {
+        [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+            uint64_t n = first + k * RUN, cell_base;
+            is_there[k] = n < items;
+            find_item(is_there[k] ? n : items - 1ul, source[k], where[k], cell_base);
+            base[k] = uint(cell_base);
+        }
     }
     [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        chosen[k] = load_index(where[k]);
+        chosen[k] = INDEX == I32 ? uvec2(SourceWord(where[k]).value, 0u)
+                                 : unpackUint2x32(SourceLong(where[k]).value);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++)
         value[k] = load_number(FROM, source[k]);
+    // there are fewer than 2^32 cells; negative indices are huge
+    const uint below = INDEX == I32 ? min(uint(extent), 0x80000000u) : uint(extent);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-        bool inside = chosen[k] < extent;
+        bool inside = chosen[k].x < below && chosen[k].y == 0u;
         skipped_items += uint(is_there[k] && !inside);
-        bool counted = inside && is_there[k];
-        cell[k] = counted ? uint(base[k]) + uint(chosen[k]) * uint(index_cells) : NOWHERE;
-        value[k] = counted ? value[k] : REAL(0);
+        inside = inside && is_there[k];
+        cell[k] = inside ? base[k] + chosen[k].x * uint(index_cells) : NOWHERE;
+        value[k] = inside ? value[k] : REAL(0);
     }
 }
 
@@ -112,12 +130,12 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run)
         return;
     }
     bool leads;
-    if (subgroupAll(where == subgroupBroadcastFirst(where))) {
+    if (subgroupAll(where == subgroupBroadcast(where, 0u))) {
         uint now = where;
         SUM begun = what;
         where = last;
         what = sum_of_lanes(run);
-        leads = subgroupElect();
+        leads = gl_SubgroupInvocationID == 0u;
         last = now;
         run = begun;
     } else {
@@ -170,7 +188,7 @@ void scatter()
         REAL value[ITEMS];
         goes_on = tile < tiles;
         if (goes_on) {
-            fetch(tile * TILE + place_in_tile, cell, value, skipped_items);
+            fetch(tile * TILE + place_in_tile, tile * TILE + TILE <= items, cell, value, skipped_items);
         } else {
             [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
                 cell[k] = NOWHERE;
