@@ -13,35 +13,6 @@
 /* From here on, streams whose work is done are dropped from a buffer's uses. */
 #define MANY_USES 8u
 
-static void raise_peak(uint64_t live, uint64_t *peak)
-{
-    if (live > *peak)
-        *peak = live;
-}
-
-void ddisp__buffer_count(ddisp_device *device, ddisp__purpose purpose, uint64_t size_bytes,
-                         bool allocated)
-{
-    ddisp_device_statistics *statistics = &device->statistics;
-    /* Subtraction is addition of the complement. */
-    uint64_t change = allocated ? size_bytes : 0 - size_bytes;
-    (void)pthread_mutex_lock(&device->lock);
-    if (allocated)
-        statistics->allocations++;
-    else
-        statistics->frees++;
-    statistics->bytes_live += change;
-    raise_peak(statistics->bytes_live, &statistics->bytes_peak);
-    if (purpose == DDISP__PURPOSE_GRADIENT) {
-        statistics->gradient_bytes_live += change;
-        raise_peak(statistics->gradient_bytes_live, &statistics->gradient_bytes_peak);
-    } else if (purpose == DDISP__PURPOSE_SCRATCH) {
-        statistics->scratch_bytes_live += change;
-        raise_peak(statistics->scratch_bytes_live, &statistics->scratch_bytes_peak);
-    }
-    (void)pthread_mutex_unlock(&device->lock);
-}
-
 /* ---- creation */
 
 static ddisp_buffer *new_buffer(ddisp_device *device)
@@ -79,6 +50,26 @@ static ddisp_status check_size(const ddisp_device *device, uint64_t size_bytes)
     return DDISP_STATUS_OK;
 }
 
+static ddisp_status allocate(ddisp_stream *stream, uint64_t size_bytes,
+                             ddisp_backend_memory *out_memory)
+{
+    ddisp_device *device = stream->device;
+    ddisp_status status = ddisp__pool_enter(device, size_bytes);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    (void)pthread_mutex_lock(&stream->lock);
+    status = device->table->memory_allocate(device->handle, stream->handle, size_bytes, out_memory);
+    (void)pthread_mutex_unlock(&stream->lock);
+    status = ddisp__device_result(device, status);
+    if (status != DDISP_STATUS_OK) {
+        ddisp__pool_leave(device, size_bytes);
+        return status;
+    }
+    out_memory->size_bytes = size_bytes;
+    ddisp__pool_keep_limit(device);
+    return DDISP_STATUS_OK;
+}
+
 ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
                                      ddisp__purpose purpose, ddisp_buffer **out_buffer)
 {
@@ -96,16 +87,11 @@ ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a buffer");
 
     if (size_bytes != 0) {
-        (void)pthread_mutex_lock(&stream->lock);
-        status = device->table->memory_allocate(device->handle, stream->handle, size_bytes,
-                                                &buffer->memory);
-        (void)pthread_mutex_unlock(&stream->lock);
-        status = ddisp__device_result(device, status);
+        status = allocate(stream, size_bytes, &buffer->memory);
         if (status != DDISP_STATUS_OK) {
             ddisp__buffer_free(device->context, buffer);
             return status;
         }
-        buffer->memory.size_bytes = size_bytes;
         ddisp__buffer_count(device, purpose, size_bytes, true);
     }
     buffer->purpose = purpose;
@@ -132,6 +118,37 @@ ddisp_status ddisp_buffer_create(ddisp_device *device, uint64_t size_bytes,
     return ddisp__buffer_create_on(device->stream, size_bytes, DDISP__PURPOSE_DATA, out_buffer);
 }
 
+/* A buffer over lent memory: of `native`, or else what lies at address. */
+static ddisp_status wrap(ddisp_device *device, const ddisp_chain *native, uint64_t address,
+                         uint64_t size_bytes, ddisp_release_function release, void *user_data,
+                         ddisp_buffer **out_buffer)
+{
+    ddisp__buffer_reap(device, false);
+    ddisp_buffer *buffer = new_buffer(device);
+    if (!buffer)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a buffer");
+    if (size_bytes != 0) {
+        const ddisp_backend_table *table = device->table;
+        ddisp_status status = ddisp__device_result(
+            device,
+            native ? table->memory_wrap(device->handle, native, size_bytes, &buffer->memory)
+                   : table->memory_import(device->handle, address, size_bytes, &buffer->memory));
+        if (status != DDISP_STATUS_OK) {
+            ddisp__buffer_free(device->context, buffer);
+            return status;
+        }
+        buffer->memory.size_bytes = size_bytes;
+        if (!native)
+            buffer->memory.address = address;
+    }
+    buffer->foreign = true;
+    buffer->release = release;
+    buffer->release_user_data = user_data;
+    ddisp_device_retain(device);
+    *out_buffer = buffer;
+    return DDISP_STATUS_OK;
+}
+
 ddisp_status ddisp_buffer_wrap(ddisp_device *device, uint64_t address, uint64_t size_bytes,
                                ddisp_release_function release, void *user_data,
                                ddisp_buffer **out_buffer)
@@ -148,28 +165,24 @@ ddisp_status ddisp_buffer_wrap(ddisp_device *device, uint64_t address, uint64_t 
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                            "address 0x%llx and size_bytes %llu go past the end of 64 bits",
                            (unsigned long long)address, (unsigned long long)size_bytes);
-    ddisp__buffer_reap(device, false);
+    return wrap(device, NULL, address, size_bytes, release, user_data, out_buffer);
+}
 
-    ddisp_buffer *buffer = new_buffer(device);
-    if (!buffer)
-        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a buffer");
-    if (size_bytes != 0) {
-        status =
-            ddisp__device_result(device, device->table->memory_import(device->handle, address,
-                                                                      size_bytes, &buffer->memory));
-        if (status != DDISP_STATUS_OK) {
-            ddisp__buffer_free(device->context, buffer);
-            return status;
-        }
-        buffer->memory.address = address;
-        buffer->memory.size_bytes = size_bytes;
-    }
-    buffer->foreign = true;
-    buffer->release = release;
-    buffer->release_user_data = user_data;
-    ddisp_device_retain(device);
-    *out_buffer = buffer;
-    return DDISP_STATUS_OK;
+ddisp_status ddisp_buffer_wrap_native(ddisp_device *device, const ddisp_chain *native,
+                                      uint64_t size_bytes, ddisp_release_function release,
+                                      void *user_data, ddisp_buffer **out_buffer)
+{
+    ddisp_status status = ddisp__device_check(device, "device");
+    if (status != DDISP_STATUS_OK)
+        return status;
+    if (!native || !out_buffer)
+        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "%s is NULL",
+                           native ? "out_buffer" : "native");
+    if (!ddisp__table_offers(device->table, memory_wrap))
+        return ddisp__fail(DDISP_STATUS_UNSUPPORTED,
+                           "buffers of device %s are addresses; use ddisp_buffer_wrap",
+                           device->info.spec);
+    return wrap(device, native, 0, size_bytes, release, user_data, out_buffer);
 }
 
 /* ---- use */

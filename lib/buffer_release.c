@@ -30,6 +30,13 @@ static void finish_foreign(ddisp_device *device, ddisp_buffer *buffer)
         release(user_data);
 }
 
+/* Nothing comes after a release that could try again, so a refusal is asked about twice. */
+static bool mark(ddisp_stream *stream, uint64_t *out_ticket)
+{
+    return ddisp__stream_mark(stream, out_ticket) == DDISP_STATUS_OK ||
+           ddisp__stream_mark(stream, out_ticket) == DDISP_STATUS_OK;
+}
+
 /* Makes `stream` wait for all other streams that used the buffer, and lets go of them. With
  * skip_done, streams whose work is done are not waited for. False when an order could not be made.
  */
@@ -42,7 +49,7 @@ static bool gather_uses(ddisp_device *device, ddisp_buffer *buffer, ddisp_stream
         ddisp_stream *use = *(ddisp_stream **)ddisp__array_at(&buffer->uses, i);
         uint64_t ticket = 0;
         bool usable = !ddisp__context_forked(device->context) && !ddisp__device_lost(device);
-        if (usable && ddisp__stream_mark(use, &ticket) != DDISP_STATUS_OK) {
+        if (usable && !mark(use, &ticket)) {
             ordered = false;
             *out_idle = false;
         } else if (usable && !(skip_done && ddisp__stream_query(use, ticket) == DDISP_STATUS_OK)) {
@@ -64,7 +71,7 @@ static void release_owned(ddisp_device *device, ddisp_buffer *buffer)
     if (creation->capture) { /* a free is not recorded: the device's own stream frees instead */
         stream = device->stream;
         uint64_t ticket;
-        if (ddisp__stream_mark(creation, &ticket) == DDISP_STATUS_OK)
+        if (mark(creation, &ticket))
             (void)ddisp__stream_wait(stream, creation, ticket);
     }
     bool ordered = gather_uses(device, buffer, stream, false, &idle);
@@ -110,7 +117,7 @@ static void release_foreign(ddisp_device *device, ddisp_buffer *buffer)
         return;
     }
     uint64_t ticket = 0;
-    if (ddisp__stream_mark(own, &ticket) != DDISP_STATUS_OK || !ordered)
+    if (!mark(own, &ticket) || !ordered)
         ticket = NEVER;
     if (postpone(device, buffer, ticket))
         return;

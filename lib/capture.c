@@ -182,6 +182,7 @@ ddisp_status ddisp_stream_begin_capture(ddisp_stream *stream)
     if (!status) {
         stream->capture = capture;
         stream->capture_ticket = ticket;
+        stream->capture_thread = pthread_self();
     }
     pthread_mutex_unlock(&stream->lock);
     status = ddisp__device_result(device, status);
@@ -235,6 +236,10 @@ ddisp_status ddisp_stream_end_capture(ddisp_stream *stream, ddisp_graph **out_gr
         status = ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "out_graph is NULL");
     if (!status && !stream->capture)
         status = ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "stream does not capture");
+    if (!status && !pthread_equal(stream->capture_thread, pthread_self()))
+        status = ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
+                             "the capture was begun by another thread, which alone may end it; it "
+                             "goes on");
     if (status)
         return status;
     ddisp_device *device = stream->device;
@@ -244,9 +249,15 @@ ddisp_status ddisp_stream_end_capture(ddisp_stream *stream, ddisp_graph **out_gr
     pthread_mutex_lock(&stream->lock);
     status = device->table->capture_end(device->handle, stream->handle,
                                         verdict ? NULL : &capture->graph->handle);
+    status = ddisp__device_result(device, status);
+    if (!verdict && status) {
+        verdict = status;
+        error = *ddisp__error();
+    }
+    if (status && !ddisp__device_lost(device)) /* it may still go on */
+        (void)device->table->capture_end(device->handle, stream->handle, NULL);
     stream->capture = NULL;
     pthread_mutex_unlock(&stream->lock);
-    status = ddisp__device_result(device, status);
     if (verdict) {
         status = verdict;
         ddisp__error_restore(&error);

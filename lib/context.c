@@ -6,7 +6,7 @@
  * Devices and kernels hold their context, so that it goes last. Log functions are never called
  * under a lock.
  */
-#include "objects.h"
+#include "lower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +210,7 @@ static void set_log(ddisp_context *context, const ddisp_context_desc *desc)
 
 static void destroy(ddisp_context *context)
 {
+    ddisp__notify_end(context);
     /* In a forked child the driver behind an instance is not this process's. */
     if (context->fork_generation == ddisp__fork_generation())
         ddisp__loader_close(context);

@@ -37,8 +37,8 @@ static void destroy(ddisp_device *device)
 
 static atomic_uint_fast64_t serials;
 
-static ddisp_status make_device(ddisp_context *context, const ddisp__found *found,
-                                ddisp_device **out_device)
+ddisp_status ddisp__device_make(ddisp_context *context, const ddisp__found *found,
+                                const ddisp_chain *native, ddisp_device **out_device)
 {
     ddisp_device *device = ddisp__allocate(context, sizeof *device);
     if (!device)
@@ -52,11 +52,13 @@ static ddisp_status make_device(ddisp_context *context, const ddisp__found *foun
     device->table = found->backend->table;
     device->info = found->info;
     device->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
-    ddisp__signature_device(&device->info, &device->signature_head);
 
-    ddisp_status status =
-        ddisp__device_result(device, device->table->device_open(found->backend->instance,
-                                                                found->index, &device->handle));
+    void *instance = found->backend->instance;
+    ddisp_status status = ddisp__device_result(
+        device, native
+                    ? device->table->device_wrap(instance, native, &device->info, &device->handle)
+                    : device->table->device_open(instance, found->index, &device->handle));
+    ddisp__signature_device(&device->info, &device->signature_head);
     if (status == DDISP_STATUS_OK)
         status = ddisp__stream_make(device, DDISP_BACKEND_STREAM_DEFAULT, &device->stream);
     if (status != DDISP_STATUS_OK) {
@@ -108,7 +110,7 @@ ddisp_status ddisp_device_open(ddisp_context *context, const char *spec, ddisp_d
     ddisp_device **place = NULL;
     if (!device) {
         place = ddisp__array_push(context, &context->devices);
-        status = place ? make_device(context, &found, &device)
+        status = place ? ddisp__device_make(context, &found, NULL, &device)
                        : ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a device");
         if (status == DDISP_STATUS_OK)
             *place = device;
@@ -232,8 +234,10 @@ ddisp_status ddisp_device_get_statistics(ddisp_device *device,
     statistics.skips = __atomic_load_n(&counted->skips, __ATOMIC_RELAXED);
     statistics.fills = __atomic_load_n(&counted->fills, __ATOMIC_RELAXED);
     statistics.variants_built = __atomic_load_n(&counted->variants_built, __ATOMIC_RELAXED);
-    return ddisp__struct_write("out_statistics", out_statistics, sizeof statistics,
-                               sizeof statistics, &statistics);
+    ddisp__pool_statistics(device, &statistics);
+    return ddisp__struct_write("out_statistics", out_statistics,
+                               offsetof(ddisp_device_statistics, bytes_cached), sizeof statistics,
+                               &statistics);
 }
 
 /* Without the lock: launches from many threads count here. */

@@ -192,6 +192,22 @@ static bool parse_index(const char *text, uint32_t *out_index)
     return true;
 }
 
+ddisp_status ddisp__backend_usable(ddisp_context *context, const char *name, size_t length,
+                                   const ddisp__backend **out_backend)
+{
+    const ddisp__backend *backend = find_backend(context, name, length);
+    if (!backend)
+        return ddisp__fail(DDISP_STATUS_NOT_FOUND,
+                           "there is no backend '%.*s'; %u candidates were looked at (ddisp-info "
+                           "lists them)",
+                           (int)(length < 100 ? length : 100), name, context->backends.count);
+    if (!backend->instance)
+        return ddisp__fail(DDISP_STATUS_BACKEND_UNAVAILABLE, "backend '%s' cannot be used: %s",
+                           backend->info.name, backend->info.reason);
+    *out_backend = backend;
+    return DDISP_STATUS_OK;
+}
+
 ddisp_status ddisp__device_find(ddisp_context *context, const char *spec, ddisp__found *out_found)
 {
     if (!strcmp(spec, "auto"))
@@ -207,15 +223,10 @@ ddisp_status ddisp__device_find(ddisp_context *context, const char *spec, ddisp_
                            "\"cuda:0\" with an index or \"vulkan:uuid=...\"",
                            spec);
 
-    const ddisp__backend *backend = find_backend(context, spec, length);
-    if (!backend)
-        return ddisp__fail(DDISP_STATUS_NOT_FOUND,
-                           "there is no backend '%.*s'; %u candidates were looked at (ddisp-info "
-                           "lists them)",
-                           (int)(length < 100 ? length : 100), spec, context->backends.count);
-    if (!backend->instance)
-        return ddisp__fail(DDISP_STATUS_BACKEND_UNAVAILABLE, "backend '%s' cannot be used: %s",
-                           backend->info.name, backend->info.reason);
+    const ddisp__backend *backend = NULL;
+    ddisp_status status = ddisp__backend_usable(context, spec, length, &backend);
+    if (status != DDISP_STATUS_OK)
+        return status;
     if (by_uuid)
         return find_uuid(backend, rest + 5, out_found);
     if (index >= backend->info.device_count)

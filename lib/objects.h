@@ -41,8 +41,9 @@ struct ddisp_context {
     char *cache_directory; /* "": none was found */
     ddisp__cache cache;
     ddisp__array backends; /* of ddisp__backend; fixed after creation */
-    pthread_mutex_t lock;  /* guards devices */
+    pthread_mutex_t lock;  /* guards the fields below */
     ddisp__array devices;  /* of ddisp_device *: open devices, not counted as references */
+    struct ddisp__notifier *notifier; /* NULL until the first function of the host (notify.c) */
 };
 
 void ddisp__context_log(ddisp_context *context, ddisp_log_level level, const char *format, ...)
@@ -75,7 +76,10 @@ struct ddisp_device {
     /* of struct ddisp__pending (buffer.c): foreign memory waiting for completion */
     ddisp__array pending;
     ddisp_device_statistics statistics;
-    pthread_mutex_t sink_lock; /* guards the field below */
+    atomic_uint_fast64_t memory_limit; /* 0: none */
+    atomic_uint_fast64_t handed_out;   /* bytes of buffers, with those about to be allocated */
+    atomic_uint_fast64_t trim_floor;   /* bytes below which the backend's memory was not trimmed */
+    pthread_mutex_t sink_lock;         /* guards the field below */
     /* of ddisp_stream *, not counted: living streams that used the sink */
     uint32_t sink_holders; /* graphs that keep the sink */
     ddisp__array sink_streams;
@@ -112,6 +116,7 @@ struct ddisp_stream {
     bool uses_sink;                 /* guarded by the device's sink_lock */
     struct ddisp__capture *capture; /* set while it captures; changed under lock */
     uint64_t capture_ticket;        /* end of the work queued before the capture */
+    pthread_t capture_thread;       /* that began it */
     /* makes calls of the library itself (marks, frees) safe beside the user's thread */
     pthread_mutex_t lock;
 };
@@ -119,6 +124,7 @@ struct ddisp_stream {
 struct ddisp_event {
     ddisp__reference reference;
     ddisp_device *device; /* referenced */
+    bool timed;
     pthread_mutex_t lock;
     ddisp_stream *stream; /* referenced; NULL before the first record */
     uint64_t ticket;

@@ -6,6 +6,7 @@
 #ifndef DDISP_LIB_PLATFORM_H
 #define DDISP_LIB_PLATFORM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,10 @@ void ddisp__file_remove(const char *directory, const char *name);
 
 /** Monotonic time in nanoseconds. */
 uint64_t ddisp__time_ns(void);
+
+/** Starts a thread that takes no signal of the program's but those that its own code raises. */
+bool ddisp__thread_start(pthread_t *out_thread, const char *name, void *(*function)(void *user),
+                         void *user);
 
 /** Number of forks that this process descends by since the library was first used; 0 in the first
  * process. */

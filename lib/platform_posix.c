@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,4 +200,22 @@ uint32_t ddisp__fork_generation(void)
 void ddisp__fork_watch(void)
 {
     (void)pthread_once(&watch_once, watch);
+}
+
+/* ---- threads */
+
+bool ddisp__thread_start(pthread_t *out_thread, const char *name, void *(*function)(void *user),
+                         void *user)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t blocked, before;
+    (void)sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        (void)sigdelset(&blocked, own[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int code = pthread_create(out_thread, NULL, function, user);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0)
+        (void)pthread_setname_np(*out_thread, name);
+    return code == 0;
 }

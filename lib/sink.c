@@ -93,11 +93,10 @@ void ddisp__sink_leave(ddisp_stream *stream)
         (void)ddisp__stream_wait(device->stream, stream, ticket);
 }
 
-ddisp_status ddisp_device_trim(ddisp_device *device)
+/* Gives the sink back unless a graph holds it. */
+static ddisp_status trim_sink(ddisp_device *device)
 {
-    ddisp_status status = ddisp__device_check(device, "device");
-    if (status || !ddisp__sink_offered(device))
-        return status;
+    ddisp_status status = DDISP_STATUS_OK;
     uint64_t ignored, ticket = 0;
     pthread_mutex_lock(&device->sink_lock);
     for (uint32_t i = 0; i < device->sink_streams.count && !status; i++) {
@@ -119,5 +118,15 @@ ddisp_status ddisp_device_trim(ddisp_device *device)
         count_physical(device, 0, &ignored);
     }
     pthread_mutex_unlock(&device->sink_lock);
+    return status;
+}
+
+ddisp_status ddisp_device_trim(ddisp_device *device)
+{
+    ddisp_status status = ddisp__device_check(device, "device");
+    if (!status && ddisp__sink_offered(device))
+        status = trim_sink(device);
+    if (!status)
+        status = ddisp__pool_trim(device);
     return status;
 }

@@ -1,10 +1,11 @@
 /*
- * stream.c - streams and events: queues of work, and points in them.
+ * stream.c - streams: queues of work.
  *
- * Both stand on the backend's tickets: a mark gives the ticket of a stream's present end, and every
- * wait is a wait for a ticket. Backend calls on a stream are made under its lock, so that the
- * library's own calls (marks, frees) may come from any thread; waits of the host are made outside
- * it. Nothing here ever calls a user's function under a lock.
+ * They stand on the backend's tickets: a mark gives the ticket of a stream's present end, and every
+ * wait is a wait for a ticket (event.c: events; notify.c: functions of the host). Backend calls on
+ * a stream are made under its lock, so that the library's own calls (marks, frees) may come from
+ * any thread; waits of the host are made outside it. Nothing here ever calls a user's function
+ * under a lock.
  */
 #include "capture.h"
 #include "lower.h"
@@ -69,7 +70,7 @@ ddisp_status ddisp__stream_await(ddisp_stream *stream, uint64_t ticket, uint64_t
 }
 
 /* Release functions may give back what the caller lent this call, so the device is held. */
-static void reap(ddisp_device *device)
+void ddisp__stream_reap(ddisp_device *device)
 {
     ddisp_device_retain(device);
     ddisp__buffer_reap(device, false);
@@ -202,143 +203,6 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
     if (status == DDISP_STATUS_OK)
         status = ddisp__stream_await(stream, ticket, timeout_ns);
     if (status == DDISP_STATUS_OK)
-        reap(stream->device);
-    return status;
-}
-
-/* ---- events */
-
-static ddisp_status check_event(ddisp_event *event)
-{
-    if (!event)
-        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "event is NULL");
-    return ddisp__device_check(event->device, "device");
-}
-
-/* The mark, with a reference to its stream; NULL before the first record. */
-static ddisp_stream *take_mark(ddisp_event *event, uint64_t *out_ticket)
-{
-    (void)pthread_mutex_lock(&event->lock);
-    ddisp_stream *stream = event->stream;
-    ddisp_stream_retain(stream);
-    *out_ticket = event->ticket;
-    (void)pthread_mutex_unlock(&event->lock);
-    return stream;
-}
-
-ddisp_status ddisp_event_create(ddisp_device *device, uint64_t flags, ddisp_event **out_event)
-{
-    ddisp_status status = ddisp__device_check(device, "device");
-    if (status != DDISP_STATUS_OK)
-        return status;
-    if (!out_event)
-        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "out_event is NULL");
-    if (flags != 0)
-        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "flags is 0x%llx, must be 0",
-                           (unsigned long long)flags);
-
-    ddisp_event *event = ddisp__allocate(device->context, sizeof *event);
-    if (!event)
-        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for an event");
-    ddisp__reference_start(&event->reference);
-    (void)pthread_mutex_init(&event->lock, NULL);
-    ddisp_device_retain(device);
-    event->device = device;
-    *out_event = event;
-    return DDISP_STATUS_OK;
-}
-
-void ddisp_event_retain(ddisp_event *event)
-{
-    if (event)
-        ddisp__reference_take(&event->reference);
-}
-
-void ddisp_event_release(ddisp_event *event)
-{
-    if (!event || !ddisp__reference_drop(&event->reference))
-        return;
-    ddisp_device *device = event->device;
-    ddisp_stream_release(event->stream);
-    (void)pthread_mutex_destroy(&event->lock);
-    ddisp__release(device->context, event);
-    ddisp_device_release(device);
-}
-
-ddisp_status ddisp_event_record(ddisp_event *event, ddisp_stream *stream)
-{
-    ddisp_status status = check_event(event);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    status = ddisp__stream_resolve(event->device, stream, &stream);
-    if (status == DDISP_STATUS_OK)
-        status = ddisp__capture_refuse(stream, "an event");
-    if (status != DDISP_STATUS_OK)
-        return status;
-    uint64_t ticket = 0;
-    status = ddisp__stream_mark(stream, &ticket);
-    if (status != DDISP_STATUS_OK)
-        return status;
-
-    ddisp_stream_retain(stream);
-    (void)pthread_mutex_lock(&event->lock);
-    ddisp_stream *previous = event->stream;
-    event->stream = stream;
-    event->ticket = ticket;
-    (void)pthread_mutex_unlock(&event->lock);
-    ddisp_stream_release(previous);
-    return DDISP_STATUS_OK;
-}
-
-ddisp_status ddisp_event_query(ddisp_event *event)
-{
-    ddisp_status status = check_event(event);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    uint64_t ticket;
-    ddisp_stream *stream = take_mark(event, &ticket);
-    if (!stream)
-        return DDISP_STATUS_OK;
-    ddisp_device *device = event->device;
-    status = ddisp__stream_query(stream, ticket);
-    ddisp_stream_release(stream);
-    if (status == DDISP_STATUS_OK)
-        reap(device);
-    return status;
-}
-
-ddisp_status ddisp_event_synchronize(ddisp_event *event, uint64_t timeout_ns)
-{
-    ddisp_status status = check_event(event);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    uint64_t ticket;
-    ddisp_stream *stream = take_mark(event, &ticket);
-    if (!stream)
-        return DDISP_STATUS_OK;
-    ddisp_device *device = event->device;
-    status = ddisp__stream_await(stream, ticket, timeout_ns);
-    ddisp_stream_release(stream);
-    if (status == DDISP_STATUS_OK)
-        reap(device);
-    return status;
-}
-
-ddisp_status ddisp_stream_wait_event(ddisp_stream *stream, ddisp_event *event)
-{
-    ddisp_status status = check_event(event);
-    if (status != DDISP_STATUS_OK)
-        return status;
-    status = ddisp__stream_resolve(event->device, stream, &stream);
-    if (status == DDISP_STATUS_OK)
-        status = ddisp__capture_refuse(stream, "an event");
-    if (status != DDISP_STATUS_OK)
-        return status;
-    uint64_t ticket;
-    ddisp_stream *other = take_mark(event, &ticket);
-    if (!other)
-        return DDISP_STATUS_OK;
-    status = ddisp__stream_wait(stream, other, ticket);
-    ddisp_stream_release(other);
+        ddisp__stream_reap(stream->device);
     return status;
 }

@@ -163,6 +163,9 @@ enum {
     CU__MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
     CU__MEM_ALLOC_GRANULARITY_MINIMUM = 0,
     CU__MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+    CU__MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+    CU__MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
+    CU__MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
     CU__JIT_ERROR_LOG_BUFFER = 5,
     CU__JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
     CU__JIT_INPUT_PTX = 1,
@@ -202,6 +205,7 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
     X(ctx_get_current, "cuCtxGetCurrent", cuCtxGetCurrent, (cu__context * out_context))            \
     X(ctx_push_current, "cuCtxPushCurrent", cuCtxPushCurrent_v2, (cu__context context))            \
     X(ctx_pop_current, "cuCtxPopCurrent", cuCtxPopCurrent_v2, (cu__context * out_context))         \
+    X(ctx_get_device, "cuCtxGetDevice", cuCtxGetDevice, (cu__device * out_device))                 \
     X(ctx_synchronize, "cuCtxSynchronize", cuCtxSynchronize, (void))                               \
     X(mem_get_info, "cuMemGetInfo", cuMemGetInfo_v2, (size_t * out_free, size_t * out_total))      \
     X(mem_alloc, "cuMemAlloc", cuMemAlloc_v2, (cu__address * out_address, size_t size_bytes))      \
@@ -219,6 +223,8 @@ typedef cu__result (*cu__get_proc_address)(const char *symbol, void **out_addres
       (cu__pool pool, size_t minimum_bytes_to_keep))                                               \
     X(mem_pool_set_attribute, "cuMemPoolSetAttribute", cuMemPoolSetAttribute,                      \
       (cu__pool pool, unsigned int attribute, void *value))                                        \
+    X(mem_pool_get_attribute, "cuMemPoolGetAttribute", cuMemPoolGetAttribute,                      \
+      (cu__pool pool, unsigned int attribute, void *out_value))                                    \
     X(mem_get_allocation_granularity, "cuMemGetAllocationGranularity",                             \
       cuMemGetAllocationGranularity,                                                               \
       (size_t * out_granularity_bytes, const struct CUmemAllocationProp_st *properties,            \

@@ -144,6 +144,8 @@ static const ddisp_backend_table table = {
     .graph_update = cuda__graph_update,
     .graph_release = cuda__graph_release,
     .memory_trim = cuda__memory_trim,
+    .memory_figures = cuda__memory_figures,
+    .device_wrap = cuda__device_wrap,
 };
 
 DDISP_API ddisp_status ddisp_cuda_backend_query(uint32_t core_abi,

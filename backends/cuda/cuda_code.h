@@ -155,6 +155,8 @@ ddisp_status cuda__artifact_image(cuda__device *device, const ddisp_backend_vari
 
 ddisp_status cuda__capture_begin(void *device, void *stream);
 ddisp_status cuda__capture_end(void *device, void *stream, void **out_graph);
+/** Forgets what is left of a recording of a stream that ends. */
+void cuda__capture_forget(cuda__device *device, cuda__stream *stream, bool entered);
 ddisp_status cuda__graph_launch(void *device, void *stream, void *graph);
 ddisp_status cuda__graph_update(void *device, void *graph, uint32_t index,
                                 const ddisp_backend_launch *launch);

@@ -257,9 +257,33 @@ static ddisp_status read_device(cuda__device *device, const cuda__instance *inst
     return DDISP_STATUS_OK;
 }
 
-ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out_device)
+ddisp_status cuda__device_open(void *instance, uint32_t index, void **out_device)
 {
-    const cuda__instance *instance = instance_handle;
+    return cuda__device_make(instance, index, NULL, out_device);
+}
+
+/* The context that is used, and what is made in it. */
+static ddisp_status enter_device(cuda__device *device, cu__context borrowed, bool pools)
+{
+    device->context = borrowed;
+    device->borrowed = borrowed != NULL;
+    if (!borrowed) {
+        cu__result result = device->api->primary_ctx_retain(&device->context, device->handle);
+        if (result != CU__SUCCESS) {
+            return cuda__fail(device, result, "cuDevicePrimaryCtxRetain");
+        }
+    }
+    ddisp_status status = pools ? make_pool(device) : DDISP_STATUS_OK;
+    if (status != DDISP_STATUS_OK && !borrowed && !cuda__driver_lost(device->ordinal)) {
+        cuda__note(device, device->api->primary_ctx_release(device->handle),
+                   "cuDevicePrimaryCtxRelease");
+    }
+    return status;
+}
+
+ddisp_status cuda__device_make(cuda__instance *instance, uint32_t index, cu__context borrowed,
+                               void **out_device)
+{
     const ddisp_backend_services *services = instance->services;
     bool pools = false;
     ddisp_status status = check_index(instance, index);
@@ -278,29 +302,17 @@ ddisp_status cuda__device_open(void *instance_handle, uint32_t index, void **out
     (void)pthread_mutex_init(&device->lock, NULL);
     (void)pthread_mutex_init(&device->builtin.lock, NULL);
     status = read_device(device, instance, &pools);
-    if (status != DDISP_STATUS_OK) {
-        goto fail;
+    if (status == DDISP_STATUS_OK) {
+        status = enter_device(device, borrowed, pools);
     }
-    cu__result result = device->api->primary_ctx_retain(&device->context, device->handle);
-    if (result != CU__SUCCESS) {
-        status = cuda__fail(device, result, "cuDevicePrimaryCtxRetain");
-        goto fail;
-    }
-    status = pools ? make_pool(device) : DDISP_STATUS_OK;
     if (status != DDISP_STATUS_OK) {
-        if (!cuda__driver_lost(device->ordinal)) {
-            cuda__note(device, device->api->primary_ctx_release(device->handle),
-                       "cuDevicePrimaryCtxRelease");
-        }
-        goto fail;
+        (void)pthread_mutex_destroy(&device->builtin.lock);
+        (void)pthread_mutex_destroy(&device->lock);
+        backend_release(services, device);
+        return status;
     }
     *out_device = device;
     return DDISP_STATUS_OK;
-fail:
-    (void)pthread_mutex_destroy(&device->builtin.lock);
-    (void)pthread_mutex_destroy(&device->lock);
-    backend_release(services, device);
-    return status;
 }
 
 void cuda__device_close(void *device_handle)
@@ -318,7 +330,7 @@ void cuda__device_close(void *device_handle)
         }
         cuda__leave(device, &scope);
     }
-    if (!cuda__driver_lost(device->ordinal)) {
+    if (!device->borrowed && !cuda__driver_lost(device->ordinal)) {
         cuda__note(device, device->api->primary_ctx_release(device->handle),
                    "cuDevicePrimaryCtxRelease");
     }

@@ -240,51 +240,102 @@ static ddisp_status instantiate(cuda__device *device, cuda__graph *graph)
     return DDISP_STATUS_OK;
 }
 
+/* Ends the driver's capture. OK when there is none any more; *out_broken: and nothing came of it.
+ */
+static ddisp_status end_capture(cuda__device *device, const cuda__stream *stream,
+                                cuda__graph *graph, bool *out_broken)
+{
+    if (graph->handle) { /* an earlier end got as far */
+        return DDISP_STATUS_OK;
+    }
+    cu__result result = device->api->stream_end_capture(stream->handle, &graph->handle);
+    if (result == CU__SUCCESS) {
+        return DDISP_STATUS_OK;
+    }
+    graph->handle = NULL;
+    *out_broken = result != CU__ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    return cuda__fail(device, result, "cuStreamEndCapture");
+}
+
+/* The stream runs its work again, whatever became of the driver's capture. */
+static void forget(cuda__device *device, cuda__stream *stream, cuda__graph *graph, bool entered)
+{
+    pthread_mutex_lock(&device->lock);
+    stream->recording = NULL;
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub_explicit(&device->captures, 1, memory_order_relaxed);
+    if (graph) {
+        release(device, graph, entered);
+    }
+}
+
+void cuda__capture_forget(cuda__device *device, cuda__stream *stream, bool entered)
+{
+    if (stream->recording) {
+        forget(device, stream, stream->recording, entered);
+    }
+}
+
+/* Throws the recording away. Only the thread that began can end the driver's capture; from another
+ * one it ends with the stream. */
+static ddisp_status abandon(cuda__device *device, cuda__stream *stream)
+{
+    cuda__graph *graph = stream->recording;
+    cuda__scope scope;
+    bool broken = false;
+    if (!graph) {
+        return DDISP_STATUS_OK;
+    }
+    bool entered = cuda__enter_release(device, &scope);
+    ddisp_status status = DDISP_STATUS_OK;
+    if (!entered && !cuda__driver_lost(device->ordinal)) {
+        return backend_fail(device->services, DDISP_STATUS_DRIVER_ERROR, 0,
+                            "cuda:%d: its context cannot be made current, so that the recording "
+                            "goes on",
+                            device->ordinal);
+    }
+    if (entered) {
+        status = end_capture(device, stream, graph, &broken);
+        if (status != DDISP_STATUS_OK && !broken && stream->borrowed) {
+            backend_log(device->services, DDISP_LOG_LEVEL_WARNING,
+                        "cuda:%d: a stream of the application still captures; the thread that "
+                        "began has to end that",
+                        device->ordinal);
+        }
+    }
+    forget(device, stream, graph, entered);
+    if (entered) {
+        cuda__leave(device, &scope);
+    }
+    return status;
+}
+
 ddisp_status cuda__capture_end(void *device_handle, void *stream_handle, void **out_graph)
 {
     cuda__device *device = device_handle;
     cuda__stream *stream = stream_handle;
     cuda__graph *graph = stream->recording;
     cuda__scope scope;
-    ddisp_status status = DDISP_STATUS_OK;
-    bool entered = cuda__enter_release(device, &scope);
-    if (!entered) {
-        bool lost = cuda__driver_lost(device->ordinal);
-        status = backend_fail(device->services,
-                              lost ? DDISP_STATUS_DEVICE_LOST : DDISP_STATUS_DRIVER_ERROR, 0,
-                              "cuda:%d: %s, so that the recording %s", device->ordinal,
-                              lost ? "the device is lost" : "its context cannot be made current",
-                              lost ? "is too" : "goes on");
-        if (!lost) {
-            return status;
-        }
-    } else {
-        cu__result result = device->api->stream_end_capture(stream->handle, &graph->handle);
-        if (result == CU__ERROR_STREAM_CAPTURE_WRONG_THREAD) {
-            status = cuda__fail(device, result, "cuStreamEndCapture");
-            cuda__leave(device, &scope);
-            return status; /* it goes on; the thread that began it may end it */
-        }
-        if (result != CU__SUCCESS) {
-            graph->handle = NULL;
-            status = cuda__fail(device, result, "cuStreamEndCapture");
-        }
+    bool broken = false;
+    if (!out_graph) {
+        return abandon(device, stream);
     }
-    pthread_mutex_lock(&device->lock);
-    stream->recording = NULL;
-    pthread_mutex_unlock(&device->lock);
-    atomic_fetch_sub_explicit(&device->captures, 1, memory_order_relaxed);
-    if (status == DDISP_STATUS_OK && out_graph) {
+    ddisp_status status = cuda__enter(device, &scope);
+    if (status != DDISP_STATUS_OK) {
+        return status; /* it goes on, until it is thrown away */
+    }
+    status = end_capture(device, stream, graph, &broken);
+    if (status == DDISP_STATUS_OK) {
         status = instantiate(device, graph);
+        broken = status != DDISP_STATUS_OK;
     }
-    if (status == DDISP_STATUS_OK && out_graph) {
+    if (status == DDISP_STATUS_OK) {
         *out_graph = graph;
-    } else {
-        release(device, graph, entered);
     }
-    if (entered) {
-        cuda__leave(device, &scope);
+    if (status == DDISP_STATUS_OK || broken) {
+        forget(device, stream, broken ? graph : NULL, true);
     }
+    cuda__leave(device, &scope);
     return status;
 }
 

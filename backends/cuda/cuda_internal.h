@@ -66,7 +66,8 @@ typedef struct cuda__device {
     int ordinal;
     int version;
     cu__device handle;
-    cu__context context; /* primary, retained */
+    cu__context context; /* primary, retained; or the application's */
+    bool borrowed;       /* the application's */
     cu__pool pool;       /* NULL: the device has no memory pools */
     uint32_t capability_major, capability_minor;
     uint32_t max_shared_bytes;
@@ -74,11 +75,13 @@ typedef struct cuda__device {
     bool virtual_memory; /* ranges can be reserved and mapped */
     uint64_t memory_bytes;
     char release[32]; /* of the driver, such as "580.159.04"; empty when the system does not tell */
-    pthread_mutex_t lock;  /* guards streams; taken before a stream's lock */
-    cuda__stream *streams; /* all, so that running out of memory can wait for them */
-    cuda__sink sink;       /* the core's lock guards it */
-    atomic_uint captures;  /* streams that record now */
-    cuda__builtin builtin; /* has a lock of its own */
+    pthread_mutex_t lock;                /* guards streams; taken before a stream's lock */
+    cuda__stream *streams;               /* all, so that running out of memory can wait for them */
+    cuda__sink sink;                     /* the core's lock guards it */
+    atomic_uint captures;                /* streams that record now */
+    atomic_uint_fast64_t reserved_bytes; /* of the pool, when it was last looked at */
+    atomic_uint_fast64_t reuses;         /* allocations by which that did not grow */
+    cuda__builtin builtin;               /* has a lock of its own */
 } cuda__device;
 
 /** Fails with "cuda:<ordinal>: call: NAME (number): text", for a device that is not open; notes a
@@ -89,6 +92,11 @@ ddisp_status cuda__device_count(void *instance, uint32_t *out_count);
 ddisp_status cuda__device_describe(void *instance, uint32_t index, ddisp_device_info *info);
 ddisp_status cuda__device_open(void *instance, uint32_t index, void **out_device);
 void cuda__device_close(void *device);
+/** Opens device `index`, over its primary context or over one of the application's. */
+ddisp_status cuda__device_make(cuda__instance *instance, uint32_t index, cu__context borrowed,
+                               void **out_device);
+ddisp_status cuda__device_wrap(void *instance, const ddisp_chain *native, ddisp_device_info *info,
+                               void **out_device);
 
 /** What cuda__leave has to undo. */
 typedef struct cuda__scope {
@@ -109,7 +117,7 @@ ddisp_status cuda__fail(cuda__device *device, cu__result result, const char *cal
 /** For release paths: notes a loss, passes over a driver that has shut down, logs the rest. */
 void cuda__note(cuda__device *device, cu__result result, const char *call);
 
-/* ---- streams (cuda_stream.c) */
+/* ---- streams (cuda_stream.c, cuda_mark.c) */
 
 /** A recorded event. */
 typedef struct cuda__mark {
@@ -166,6 +174,11 @@ void cuda__timed_release(cuda__device *device, cuda__stream *stream, bool entere
 ddisp_status cuda__stream_record(cuda__device *device, cuda__stream *stream, uint64_t *out_ticket);
 /** OK, NOT_READY or an error; the context is current. */
 ddisp_status cuda__stream_test(cuda__device *device, cuda__stream *stream, uint64_t ticket);
+/** Makes stream wait for a ticket of another; the context is current. */
+ddisp_status cuda__mark_wait(cuda__device *device, const cuda__stream *stream, cuda__stream *other,
+                             uint64_t ticket);
+/** Frees a list of marks, with their events when `entered`. */
+void cuda__marks_destroy(cuda__device *device, cuda__mark *mark, bool entered);
 /** Waits without end; the context is current. */
 ddisp_status cuda__stream_await(cuda__device *device, cuda__stream *stream, uint64_t ticket);
 
@@ -178,6 +191,7 @@ ddisp_status cuda__memory_import(void *device, uint64_t address, uint64_t size_b
                                  ddisp_backend_memory *out_memory);
 void cuda__memory_release_import(void *device, ddisp_backend_memory *memory);
 ddisp_status cuda__memory_trim(void *device);
+ddisp_status cuda__memory_figures(void *device, ddisp_backend_memory_figures *figures);
 /** Allocation and freeing with the context current, for the backend's own memory. */
 ddisp_status cuda__memory_take(cuda__device *device, cuda__stream *stream, uint64_t size_bytes,
                                cu__address *out_address);

@@ -135,6 +135,29 @@ void cuda__memory_give(cuda__device *device, cuda__stream *stream, cu__address a
     }
 }
 
+/* Says nothing when the driver does not tell: only counters depend on it. */
+static bool read_pool(cuda__device *device, unsigned int attribute, uint64_t *out_value)
+{
+    *out_value = 0;
+    cu__result result = device->api->mem_pool_get_attribute(device->pool, attribute, out_value);
+    if (cuda__result_status(result) == DDISP_STATUS_DEVICE_LOST) {
+        cuda__note(device, result, "cuMemPoolGetAttribute");
+    }
+    return result == CU__SUCCESS;
+}
+
+static void count_reuse(cuda__device *device)
+{
+    uint64_t now;
+    if (cuda__driver_lost(device->ordinal) ||
+        !read_pool(device, CU__MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now)) {
+        return;
+    }
+    if (now <= atomic_exchange_explicit(&device->reserved_bytes, now, memory_order_relaxed)) {
+        atomic_fetch_add_explicit(&device->reuses, 1, memory_order_relaxed);
+    }
+}
+
 /* ---- the table's functions */
 
 ddisp_status cuda__memory_allocate(void *device_handle, void *stream_handle, uint64_t size_bytes,
@@ -166,6 +189,8 @@ ddisp_status cuda__memory_allocate(void *device_handle, void *stream_handle, uin
     }
     if (allocation) {
         allocation->address = address;
+    } else {
+        count_reuse(device);
     }
     out_memory->address = address;
     out_memory->size_bytes = size_bytes;
@@ -220,4 +245,29 @@ ddisp_status cuda__memory_trim(void *device_handle)
     status = device->pool ? trim(device) : DDISP_STATUS_OK;
     cuda__leave(device, &scope);
     return status;
+}
+
+ddisp_status cuda__memory_figures(void *device_handle, ddisp_backend_memory_figures *figures)
+{
+    cuda__device *device = device_handle;
+    cuda__scope scope;
+    uint64_t used = 0;
+    if (!device->pool) {
+        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "cuda:%d has no memory pools", device->ordinal);
+    }
+    ddisp_status status = cuda__enter(device, &scope);
+    if (status != DDISP_STATUS_OK) {
+        return status;
+    }
+    bool read =
+        read_pool(device, CU__MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &figures->reserved_bytes) &&
+        read_pool(device, CU__MEMPOOL_ATTR_RESERVED_MEM_HIGH, &figures->reserved_peak_bytes) &&
+        read_pool(device, CU__MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+    cuda__leave(device, &scope);
+    figures->cached_bytes = figures->reserved_bytes > used ? figures->reserved_bytes - used : 0;
+    figures->reuses = atomic_load_explicit(&device->reuses, memory_order_relaxed);
+    return read ? DDISP_STATUS_OK
+                : backend_fail(device->services, DDISP_STATUS_DRIVER_ERROR, 0,
+                               "cuda:%d: the driver does not tell about its pool", device->ordinal);
 }

@@ -60,7 +60,7 @@ ddisp_status host__capture_end(void *device_handle, void *stream_handle, void **
     (void)pthread_mutex_unlock(&stream->lock);
     if (out_graph) {
         *out_graph = graph;
-    } else {
+    } else if (graph) {
         host__graph_release(device_handle, graph);
     }
     return DDISP_STATUS_OK;

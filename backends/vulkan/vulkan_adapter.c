@@ -73,8 +73,9 @@ static uint64_t largest_local_heap(const VkPhysicalDeviceMemoryProperties *memor
     return largest;
 }
 
-static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter, char *reason,
-                          size_t capacity)
+/** enabled NULL: everything that the device has. */
+static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter,
+                          const vulkan__feature_chain *enabled, char *reason, size_t capacity)
 {
     const ddisp_backend_services *services = instance->services;
     const char *name = adapter->properties.deviceName;
@@ -89,16 +90,22 @@ static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter, 
                        name, list ? vulkan__result_name(result) : "no host memory", (int)result);
         return false;
     }
-    adapter->extensions = vulkan__features_extensions(list, count);
+    if (!enabled)
+        adapter->extensions = vulkan__features_extensions(list, count);
     read_properties(adapter, has_extension(list, count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME));
     backend_release(services, list);
 
     vulkan__feature_chain chain;
-    vulkan__features_link(&chain, adapter->api_version, adapter->extensions);
-    vkGetPhysicalDeviceFeatures2(adapter->handle, &chain.core);
+    if (enabled) {
+        chain = *enabled;
+    } else {
+        vulkan__features_link(&chain, adapter->api_version, adapter->extensions);
+        vkGetPhysicalDeviceFeatures2(adapter->handle, &chain.core);
+    }
     const char *missing = vulkan__features_required(&chain);
     if (missing) {
-        (void)snprintf(reason, capacity, "%s has no %s", name, missing);
+        (void)snprintf(reason, capacity, "%s %s %s", name,
+                       enabled ? "was created without the feature" : "has no", missing);
         return false;
     }
     const VkPhysicalDeviceFeatures *core = &chain.core.features;
@@ -110,12 +117,11 @@ static bool read_features(vulkan__instance *instance, vulkan__adapter *adapter, 
     return true;
 }
 
-bool vulkan__adapter_read(vulkan__instance *instance, VkPhysicalDevice handle,
-                          vulkan__adapter *out_adapter, char *reason, size_t capacity)
+/** The version to use, at most the instance's; memory. */
+static bool read_version(vulkan__adapter *adapter, uint32_t instance_version, char *reason,
+                         size_t capacity)
 {
-    vulkan__adapter *adapter = out_adapter;
-    adapter->handle = handle;
-    vkGetPhysicalDeviceProperties(handle, &adapter->properties);
+    vkGetPhysicalDeviceProperties(adapter->handle, &adapter->properties);
     uint32_t version = adapter->properties.apiVersion;
     if (version < VK_API_VERSION_1_2) {
         (void)snprintf(reason, capacity, "%s offers Vulkan %u.%u, 1.2 is needed",
@@ -124,15 +130,46 @@ bool vulkan__adapter_read(vulkan__instance *instance, VkPhysicalDevice handle,
         return false;
     }
     adapter->api_version = version < VK_API_VERSION_1_3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3;
-    if (adapter->api_version > instance->api_version)
-        adapter->api_version = instance->api_version;
+    if (adapter->api_version > instance_version)
+        adapter->api_version = instance_version;
+    vkGetPhysicalDeviceMemoryProperties(adapter->handle, &adapter->memory);
+    adapter->memory_bytes = largest_local_heap(&adapter->memory);
+    return true;
+}
+
+bool vulkan__adapter_read(vulkan__instance *instance, VkPhysicalDevice handle,
+                          vulkan__adapter *out_adapter, char *reason, size_t capacity)
+{
+    vulkan__adapter *adapter = out_adapter;
+    adapter->handle = handle;
+    if (!read_version(adapter, instance->api_version, reason, capacity))
+        return false;
     if (!choose_queue_family(adapter)) {
         (void)snprintf(reason, capacity, "%s has no compute queue", adapter->properties.deviceName);
         return false;
     }
-    vkGetPhysicalDeviceMemoryProperties(handle, &adapter->memory);
-    adapter->memory_bytes = largest_local_heap(&adapter->memory);
-    return read_features(instance, adapter, reason, capacity);
+    return read_features(instance, adapter, NULL, reason, capacity);
+}
+
+bool vulkan__adapter_read_enabled(vulkan__instance *instance, uint32_t extensions,
+                                  const vulkan__feature_chain *enabled, vulkan__adapter *adapter,
+                                  char *reason, size_t capacity)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t count = 32;
+    if (!read_version(adapter, adapter->api_version, reason, capacity))
+        return false;
+    vkGetPhysicalDeviceQueueFamilyProperties(adapter->handle, &count, families);
+    uint32_t family = adapter->queue_family;
+    if (family >= count || !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        (void)snprintf(reason, capacity, "queue family %u of %s %s", family,
+                       adapter->properties.deviceName,
+                       family < count ? "has no compute" : "does not exist");
+        return false;
+    }
+    adapter->binds_sparse = (families[family].queueFlags & VK_QUEUE_SPARSE_BINDING_BIT) != 0;
+    adapter->extensions = extensions;
+    return read_features(instance, adapter, enabled, reason, capacity);
 }
 
 uint64_t vulkan__adapter_max_allocation(const vulkan__adapter *adapter)
@@ -194,7 +231,12 @@ ddisp_status vulkan__device_describe(void *instance_handle, uint32_t index, ddis
         return backend_fail(instance->services, DDISP_STATUS_NOT_FOUND, 0,
                             "vulkan:%u: there are %u Vulkan devices", index,
                             instance->adapter_count);
-    const vulkan__adapter *adapter = &instance->adapters[index];
+    vulkan__adapter_describe(&instance->adapters[index], info);
+    return DDISP_STATUS_OK;
+}
+
+void vulkan__adapter_describe(const vulkan__adapter *adapter, ddisp_device_info *info)
+{
     const VkPhysicalDeviceProperties *properties = &adapter->properties;
     const uint8_t *u = adapter->properties11.deviceUUID;
     info->rank = rank_of(properties->deviceType);
@@ -231,5 +273,4 @@ ddisp_status vulkan__device_describe(void *instance_handle, uint32_t index, ddis
     info->device_id = properties->deviceID;
     info->features = adapter->features;
     info->driver_id = (uint32_t)adapter->properties12.driverID;
-    return DDISP_STATUS_OK;
 }

@@ -48,6 +48,7 @@ static const ddisp_backend_table table = {
     .scatter_add = vulkan__scatter_add,
     .artifact_key = vulkan__artifact_key,
     .artifact_make = vulkan__artifact_make,
+    .stream_wrap = vulkan__stream_wrap,
     .stream_mark_timed = vulkan__stream_mark_timed,
     .stream_elapsed = vulkan__stream_elapsed,
     .capture_begin = vulkan__capture_begin,
@@ -56,6 +57,10 @@ static const ddisp_backend_table table = {
     .graph_update = vulkan__graph_update,
     .graph_release = vulkan__graph_release,
     .memory_trim = vulkan__memory_trim,
+    .memory_figures = vulkan__memory_figures,
+    .device_wrap = vulkan__device_wrap,
+    .memory_wrap = vulkan__memory_wrap,
+    .needs = vulkan__needs,
 };
 
 DDISP_API ddisp_status ddisp_vulkan_backend_query(uint32_t core_abi,

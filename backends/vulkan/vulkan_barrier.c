@@ -65,6 +65,18 @@ void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands)
     device->table.vkCmdPipelineBarrier(commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
+void vulkan__outer_barrier(vulkan__device *device, VkCommandBuffer commands)
+{
+    const VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT,
+    };
+    device->table.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &barrier, 0, NULL,
+                                       0, NULL);
+}
+
 void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
 {
     vulkan__full_barrier(device, stream->open->commands);

@@ -114,6 +114,8 @@ ddisp_status vulkan__batch_begin(vulkan__device *device, vulkan__stream *stream)
             return status;
         batch->recording = true;
         stream->bound = VK_NULL_HANDLE;
+        if (stream->borrowed)
+            vulkan__outer_barrier(device, batch->commands);
     }
     batch->command_count++;
     return DDISP_STATUS_OK;
@@ -131,6 +133,8 @@ static ddisp_status end(vulkan__device *device, vulkan__stream *stream, vulkan__
         device->table.vkCmdPipelineBarrier(
             batch->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+    if (stream->borrowed)
+        vulkan__outer_barrier(device, batch->commands);
     VkResult result = device->table.vkEndCommandBuffer(batch->commands);
     if (result == VK_SUCCESS) {
         batch->ended = true;
@@ -185,9 +189,9 @@ ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &stream->timeline,
     };
-    pthread_mutex_lock(&stream->queue->lock);
+    vulkan__queue_lock(stream->queue);
     VkResult result = device->table.vkQueueSubmit(stream->queue->handle, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&stream->queue->lock);
+    vulkan__queue_unlock(stream->queue);
     if (result != VK_SUCCESS)
         return vulkan__check(device, result, "vkQueueSubmit");
 

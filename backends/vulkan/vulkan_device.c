@@ -128,6 +128,28 @@ static ddisp_status create_layout(vulkan__device *device)
     return vulkan__check(device, result, "vkCreatePipelineLayout");
 }
 
+vulkan__device *vulkan__device_new(vulkan__instance *instance, const vulkan__adapter *adapter)
+{
+    vulkan__device *device = backend_allocate(instance->services, sizeof *device);
+    if (!device) {
+        (void)backend_fail(instance->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
+                           "no host memory for device %s", adapter->properties.deviceName);
+        return NULL;
+    }
+    device->instance = instance;
+    device->services = instance->services;
+    device->adapter = adapter;
+    (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->elements_lock, NULL);
+    return device;
+}
+
+ddisp_status vulkan__device_prepare(vulkan__device *device)
+{
+    ddisp_status status = choose_types(device);
+    return status == DDISP_STATUS_OK ? create_layout(device) : status;
+}
+
 ddisp_status vulkan__device_open(void *instance_handle, uint32_t index, void **out_device)
 {
     vulkan__instance *instance = instance_handle;
@@ -136,20 +158,12 @@ ddisp_status vulkan__device_open(void *instance_handle, uint32_t index, void **o
         return backend_fail(instance->services, DDISP_STATUS_NOT_FOUND, 0,
                             "vulkan:%u: there are %u Vulkan devices", index,
                             instance->adapter_count);
-    vulkan__device *device = backend_allocate(instance->services, sizeof *device);
+    vulkan__device *device = vulkan__device_new(instance, &instance->adapters[index]);
     if (!device)
-        return backend_fail(instance->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
-                            "no host memory for device vulkan:%u", index);
-    device->instance = instance;
-    device->services = instance->services;
-    device->adapter = &instance->adapters[index];
-    (void)pthread_mutex_init(&device->lock, NULL);
-    (void)pthread_mutex_init(&device->elements_lock, NULL);
+        return DDISP_STATUS_OUT_OF_MEMORY;
     ddisp_status status = create(device);
     if (status == DDISP_STATUS_OK)
-        status = choose_types(device);
-    if (status == DDISP_STATUS_OK)
-        status = create_layout(device);
+        status = vulkan__device_prepare(device);
     if (status != DDISP_STATUS_OK) {
         vulkan__device_close(device);
         return status;
@@ -158,11 +172,49 @@ ddisp_status vulkan__device_open(void *instance_handle, uint32_t index, void **o
     return DDISP_STATUS_OK;
 }
 
+void vulkan__queue_lock(vulkan__queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (queue->outer_lock)
+        queue->outer_lock(queue->user_data);
+}
+
+void vulkan__queue_unlock(vulkan__queue *queue)
+{
+    if (queue->outer_unlock)
+        queue->outer_unlock(queue->user_data);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/** Other queues of a wrapped device are not the library's to wait for. */
+static VkResult wait_queues(vulkan__device *device)
+{
+    VkResult result = VK_SUCCESS;
+    for (uint32_t i = 0; i < device->queue_count && result == VK_SUCCESS; i++) {
+        vulkan__queue_lock(&device->queues[i]);
+        result = device->table.vkQueueWaitIdle(device->queues[i].handle);
+        vulkan__queue_unlock(&device->queues[i]);
+    }
+    return result;
+}
+
+VkResult vulkan__device_idle(vulkan__device *device)
+{
+    if (device->own_adapter)
+        return wait_queues(device);
+    for (uint32_t i = 0; i < device->queue_count; i++)
+        pthread_mutex_lock(&device->queues[i].lock);
+    VkResult result = device->table.vkDeviceWaitIdle(device->handle);
+    for (uint32_t i = device->queue_count; i > 0; i--)
+        pthread_mutex_unlock(&device->queues[i - 1].lock);
+    return result;
+}
+
 /** Waiting may fail for want of host memory; then it is tried once more. */
 static void wait_idle(vulkan__device *device)
 {
     for (int attempt = 0; attempt < 2 && !atomic_load(&device->lost); attempt++) {
-        VkResult result = device->table.vkDeviceWaitIdle(device->handle);
+        VkResult result = vulkan__device_idle(device);
         if (result == VK_ERROR_DEVICE_LOST)
             atomic_store(&device->lost, true);
         if (result == VK_SUCCESS)
@@ -195,11 +247,13 @@ void vulkan__device_close(void *device_handle)
         vulkan__buffer_destroy(device, &device->dummy);
         if (device->block_layout)
             device->table.vkDestroyPipelineLayout(device->handle, device->block_layout, NULL);
-        device->table.vkDestroyDevice(device->handle, NULL);
+        if (!device->own_adapter)
+            device->table.vkDestroyDevice(device->handle, NULL);
     }
     for (uint32_t i = 0; i < device->queue_count; i++)
         (void)pthread_mutex_destroy(&device->queues[i].lock);
     (void)pthread_mutex_destroy(&device->elements_lock);
     (void)pthread_mutex_destroy(&device->lock);
+    backend_release(device->services, device->own_adapter);
     backend_release(device->services, device);
 }

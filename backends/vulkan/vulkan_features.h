@@ -95,6 +95,12 @@ uint64_t vulkan__features_read(const vulkan__feature_chain *chain, uint32_t exte
 /** Fills another chain with those features of a filled one that this backend enables. */
 void vulkan__features_want(const vulkan__feature_chain *have, uint32_t api_version,
                            uint32_t extensions, vulkan__feature_chain *out_chain);
+/** Fills a chain with what the application enabled: its pNext chain, and its
+ * VkPhysicalDeviceFeatures (NULL: none). */
+void vulkan__features_enabled(const void *next, const void *core, uint32_t api_version,
+                              uint32_t extensions, vulkan__feature_chain *out_chain);
+/** Bits of the extension table that names hold. */
+uint32_t vulkan__features_enabled_extensions(const char *const *names, uint32_t count);
 /** Whether host memory can be made device memory. */
 bool vulkan__features_import_host_memory(uint32_t extensions);
 /** Names of the extensions to enable; returns how many (at most 16). */

@@ -248,6 +248,8 @@ ddisp_status vulkan__capture_end(void *device_handle, void *stream_handle, void 
     vulkan__device *device = device_handle;
     vulkan__stream *stream = stream_handle;
     vulkan__graph *graph = stream->capture;
+    if (!graph && !out_graph)
+        return DDISP_STATUS_OK;
     if (!graph)
         return backend_fail(device->services, DDISP_STATUS_INVALID_ARGUMENT, 0,
                             "the stream does not record");
@@ -299,9 +301,9 @@ static ddisp_status submit(vulkan__device *device, vulkan__stream *stream,
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &stream->timeline,
     };
-    pthread_mutex_lock(&stream->queue->lock);
+    vulkan__queue_lock(stream->queue);
     VkResult result = device->table.vkQueueSubmit(stream->queue->handle, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&stream->queue->lock);
+    vulkan__queue_unlock(stream->queue);
     return vulkan__check(device, result, "vkQueueSubmit");
 }
 
@@ -313,6 +315,8 @@ ddisp_status vulkan__graph_launch(void *device_handle, void *stream_handle, void
     ddisp_status status = check_graph(device, graph);
     if (status == DDISP_STATUS_OK && graph->stream)
         status = vulkan__stream_synchronize(device, graph->stream, graph->ticket, UINT64_MAX);
+    if (status == DDISP_STATUS_OK && stream->borrowed)
+        status = vulkan__batch_begin(device, stream); /* which holds an outer barrier */
     if (status == DDISP_STATUS_OK)
         status = vulkan__batch_submit(device, stream);
     if (status != DDISP_STATUS_OK)
@@ -325,7 +329,8 @@ ddisp_status vulkan__graph_launch(void *device_handle, void *stream_handle, void
     stream->tracker.unknown = true;
     graph->stream = stream;
     graph->ticket = ticket;
-    return DDISP_STATUS_OK;
+    /* What ends the application's waiting follows with the next flush; it was queued already. */
+    return stream->borrowed ? vulkan__batch_begin(device, stream) : DDISP_STATUS_OK;
 }
 
 /* ---- update ---- */

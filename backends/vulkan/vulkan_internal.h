@@ -81,6 +81,12 @@ void vulkan__instance_close(void *instance);
  * in reason. */
 bool vulkan__adapter_read(vulkan__instance *instance, VkPhysicalDevice handle,
                           vulkan__adapter *out_adapter, char *reason, size_t capacity);
+/** The same for one that the application has opened: with those extensions and features enabled,
+ * and queues of that family. adapter->api_version is that of the instance. */
+bool vulkan__adapter_read_enabled(vulkan__instance *instance, uint32_t extensions,
+                                  const vulkan__feature_chain *enabled, vulkan__adapter *adapter,
+                                  char *reason, size_t capacity);
+void vulkan__adapter_describe(const vulkan__adapter *adapter, ddisp_device_info *info);
 /** Bytes of the largest allocation: less where the whole memory is. */
 uint64_t vulkan__adapter_max_allocation(const vulkan__adapter *adapter);
 ddisp_status vulkan__device_describe(void *instance, uint32_t index, ddisp_device_info *info);
@@ -104,7 +110,14 @@ ddisp_status vulkan__alive(vulkan__device *device);
 typedef struct vulkan__queue {
     VkQueue handle;
     pthread_mutex_t lock;
+    /* of the application that lent the queue, taken inside of lock; NULL: there is none */
+    void (*outer_lock)(void *user_data);
+    void (*outer_unlock)(void *user_data);
+    void *user_data;
 } vulkan__queue;
+
+void vulkan__queue_lock(vulkan__queue *queue);
+void vulkan__queue_unlock(vulkan__queue *queue);
 
 /** A VkBuffer with memory of its own. */
 typedef struct vulkan__buffer {
@@ -149,6 +162,7 @@ struct vulkan__device {
     vulkan__instance *instance;
     const ddisp_backend_services *services;
     const vulkan__adapter *adapter;
+    vulkan__adapter *own_adapter; /* of a wrapped device, whose handle is the application's */
     VkDevice handle;
     struct VolkDeviceTable table;
     vulkan__queue queues[VULKAN__MAX_QUEUES];
@@ -165,7 +179,9 @@ struct vulkan__device {
     atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
     vulkan__buffer dummy;       /* for descriptors that show nothing; guarded by elements_lock */
     pthread_mutex_t lock;       /* guards the fields below */
-    vulkan__block **blocks;     /* sorted by address */
+    uint64_t block_bytes, block_bytes_peak; /* of all blocks */
+    uint64_t reuses;                        /* allocations that made no block */
+    vulkan__block **blocks;                 /* sorted by address */
     uint32_t block_count;
     uint32_t block_capacity;
     vulkan__stream *streams;   /* all, destroyed ones too until their work is done */
@@ -175,6 +191,20 @@ struct vulkan__device {
 
 ddisp_status vulkan__device_open(void *instance, uint32_t index, void **out_device);
 void vulkan__device_close(void *device);
+/** A device without a handle; NULL when the host has no memory, which was said. */
+vulkan__device *vulkan__device_new(vulkan__instance *instance, const vulkan__adapter *adapter);
+/** What is made of a handle and queues. */
+ddisp_status vulkan__device_prepare(vulkan__device *device);
+/** Waits for all that was submitted to the device's queues. */
+VkResult vulkan__device_idle(vulkan__device *device);
+
+/* ---- the application's own objects (vulkan_wrap.c) */
+
+ddisp_status vulkan__needs(void *instance, ddisp_chain *needs);
+ddisp_status vulkan__device_wrap(void *instance, const ddisp_chain *native, ddisp_device_info *info,
+                                 void **out_device);
+ddisp_status vulkan__memory_wrap(void *device, const ddisp_chain *native, uint64_t size_bytes,
+                                 ddisp_backend_memory *out_memory);
 
 /* ---- end of the process (vulkan_exit.c) */
 
@@ -238,6 +268,7 @@ ddisp_status vulkan__memory_import(void *device, uint64_t address, uint64_t size
 void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory);
 
 ddisp_status vulkan__memory_trim(void *device);
+ddisp_status vulkan__memory_figures(void *device, ddisp_backend_memory_figures *figures);
 
 /** Where a range lies, as copies want it. */
 typedef struct vulkan__place {
@@ -347,8 +378,9 @@ struct vulkan__stream {
     atomic_uint_fast64_t completed; /* last value seen of the timeline */
     atomic_uint holds;              /* batches of other streams that wait for the timeline */
     atomic_bool destroyed;
-    ddisp_status failed;      /* recorded work was lost: every later call says so */
-    vulkan__batch *open;      /* not submitted */
+    bool borrowed;       /* the application submits to the queue too, in whose order this work is */
+    ddisp_status failed; /* recorded work was lost: every later call says so */
+    vulkan__batch *open; /* not submitted */
     vulkan__batch *in_flight; /* oldest first */
     vulkan__batch *in_flight_last;
     vulkan__batch *idle;
@@ -364,6 +396,7 @@ struct vulkan__stream {
 };
 
 ddisp_status vulkan__stream_create(void *device, uint64_t flags, void **out_stream);
+ddisp_status vulkan__stream_wrap(void *device, uint64_t native_handle, void **out_stream);
 void vulkan__stream_destroy(void *device, void *stream);
 /** Keeps a stream that was destroyed and is done for another one. device->lock is held. */
 void vulkan__stream_retire(vulkan__device *device, vulkan__stream *stream);
@@ -404,6 +437,8 @@ void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream);
 
 /** The same, for any command buffer. */
 void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands);
+/** Orders work of every kind, also outside of the library, before and behind it. */
+void vulkan__outer_barrier(vulkan__device *device, VkCommandBuffer commands);
 
 /* ---- graphs (vulkan_graph.c) */
 

@@ -99,6 +99,7 @@ static vulkan__segment *take(vulkan__device *device, vulkan__stream *stream, uin
         vulkan__pool_reap(device);
         segment = vulkan__pool_take(device, stream, size_bytes);
     }
+    device->reuses += segment != NULL;
     pthread_mutex_unlock(&device->lock);
     return segment;
 }
@@ -107,11 +108,7 @@ static vulkan__segment *take(vulkan__device *device, vulkan__stream *stream, uin
 static void reclaim(vulkan__device *device, vulkan__stream *stream)
 {
     (void)vulkan__batch_submit(device, stream);
-    for (uint32_t i = 0; i < device->queue_count; i++)
-        pthread_mutex_lock(&device->queues[i].lock);
-    VkResult result = device->table.vkDeviceWaitIdle(device->handle);
-    for (uint32_t i = device->queue_count; i > 0; i--)
-        pthread_mutex_unlock(&device->queues[i - 1].lock);
+    VkResult result = vulkan__device_idle(device);
     if (result == VK_ERROR_DEVICE_LOST)
         atomic_store(&device->lost, true);
     pthread_mutex_lock(&device->lock);
@@ -246,7 +243,7 @@ ddisp_status vulkan__memory_import(void *device_handle, uint64_t address, uint64
 
 void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory)
 {
-    (void)device;
+    backend_release(((vulkan__device *)device)->services, memory->handle); /* of vulkan_wrap.c */
     memory->handle = NULL;
 }
 
@@ -261,6 +258,21 @@ ddisp_status vulkan__memory_trim(void *device_handle)
     vulkan__pool_trim(device);
     pthread_mutex_unlock(&device->lock);
     return vulkan__alive(device);
+}
+
+ddisp_status vulkan__memory_figures(void *device_handle, ddisp_backend_memory_figures *figures)
+{
+    vulkan__device *device = device_handle;
+    uint64_t used_bytes = 0;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < device->block_count; i++)
+        used_bytes += device->blocks[i]->used_bytes;
+    figures->reserved_bytes = device->block_bytes;
+    figures->reserved_peak_bytes = device->block_bytes_peak;
+    figures->reuses = device->reuses;
+    pthread_mutex_unlock(&device->lock);
+    figures->cached_bytes = figures->reserved_bytes - used_bytes;
+    return DDISP_STATUS_OK;
 }
 
 ddisp_status vulkan__place_find(vulkan__device *device, const ddisp_backend_range *range,

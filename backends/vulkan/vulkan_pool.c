@@ -47,6 +47,7 @@ static void remove_block(vulkan__device *device, vulkan__block *block)
     memmove(&device->blocks[index], &device->blocks[index + 1],
             (device->block_count - index - 1) * sizeof *device->blocks);
     device->block_count--;
+    device->block_bytes -= block->buffer.size_bytes;
     vulkan__buffer_destroy(device, &block->buffer);
     while (block->first) {
         vulkan__segment *segment = block->first;
@@ -158,6 +159,9 @@ vulkan__segment *vulkan__pool_add(vulkan__device *device, const vulkan__buffer *
             (device->block_count - index) * sizeof *device->blocks);
     device->blocks[index] = block;
     device->block_count++;
+    device->block_bytes += buffer->size_bytes;
+    if (device->block_bytes > device->block_bytes_peak)
+        device->block_bytes_peak = device->block_bytes;
     use(device, segment, dedicated ? segment->size_bytes : size_bytes);
     return segment;
 }

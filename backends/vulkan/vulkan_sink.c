@@ -116,9 +116,9 @@ static ddisp_status bind(vulkan__device *device, const vulkan__sink *sink, VkFen
         .pBufferBinds = &buffer,
     };
     vulkan__queue *queue = &device->queues[0];
-    pthread_mutex_lock(&queue->lock);
+    vulkan__queue_lock(queue);
     VkResult result = device->table.vkQueueBindSparse(queue->handle, 1, &info, fence);
-    pthread_mutex_unlock(&queue->lock);
+    vulkan__queue_unlock(queue);
     ddisp_status status = vulkan__check(device, result, "vkQueueBindSparse");
     if (status == DDISP_STATUS_OK)
         status = wait_fence(device, fence);
@@ -170,9 +170,9 @@ static ddisp_status zero(vulkan__device *device, const vulkan__sink *sink, VkFen
                                      .commandBufferCount = 1,
                                      .pCommandBuffers = &commands};
         vulkan__queue *queue = &device->queues[0];
-        pthread_mutex_lock(&queue->lock);
+        vulkan__queue_lock(queue);
         VkResult result = vk->vkQueueSubmit(queue->handle, 1, &submit, fence);
-        pthread_mutex_unlock(&queue->lock);
+        vulkan__queue_unlock(queue);
         status = vulkan__check(device, result, "vkQueueSubmit");
         if (status == DDISP_STATUS_OK)
             status = wait_fence(device, fence);

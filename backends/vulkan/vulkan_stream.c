@@ -35,13 +35,17 @@ static ddisp_status create_objects(vulkan__device *device, vulkan__stream *strea
     return vulkan__check(device, result, "vkCreateCommandPool");
 }
 
-static ddisp_status make_stream(vulkan__device *device, vulkan__stream **out_stream)
+/** queue NULL: each new stream takes the next one. */
+static ddisp_status make_stream(vulkan__device *device, vulkan__queue *queue,
+                                vulkan__stream **out_stream)
 {
     vulkan__stream *stream = backend_allocate(device->services, sizeof *stream);
     if (!stream)
         return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
                             "no host memory for a stream");
-    stream->queue = &device->queues[atomic_fetch_add(&device->next_queue, 1) % device->queue_count];
+    if (!queue)
+        queue = &device->queues[atomic_fetch_add(&device->next_queue, 1) % device->queue_count];
+    stream->queue = queue;
     stream->arguments.purpose = VULKAN__PURPOSE_ARGUMENTS;
     stream->upload.purpose = VULKAN__PURPOSE_UPLOAD;
     stream->download.purpose = VULKAN__PURPOSE_DOWNLOAD;
@@ -54,11 +58,11 @@ static ddisp_status make_stream(vulkan__device *device, vulkan__stream **out_str
 }
 
 /** Takes a retired stream. Its tickets go on from where they were. */
-static vulkan__stream *take_retired(vulkan__device *device)
+static vulkan__stream *take_retired(vulkan__device *device, const vulkan__queue *queue)
 {
     pthread_mutex_lock(&device->lock);
     vulkan__stream **link = &device->retired;
-    while (*link && (*link)->failed != DDISP_STATUS_OK)
+    while (*link && ((*link)->failed != DDISP_STATUS_OK || (queue && (*link)->queue != queue)))
         link = &(*link)->next;
     vulkan__stream *stream = *link;
     if (stream)
@@ -78,19 +82,18 @@ void vulkan__stream_retire(vulkan__device *device, vulkan__stream *stream)
     device->retired = stream;
 }
 
-ddisp_status vulkan__stream_create(void *device_handle, uint64_t flags, void **out_stream)
+static ddisp_status add_stream(vulkan__device *device, vulkan__queue *queue, void **out_stream)
 {
-    vulkan__device *device = device_handle;
-    (void)flags;
     *out_stream = NULL;
     ddisp_status status = vulkan__alive(device);
     if (status != DDISP_STATUS_OK)
         return status;
-    vulkan__stream *stream = take_retired(device);
+    vulkan__stream *stream = take_retired(device, queue);
     if (!stream)
-        status = make_stream(device, &stream);
+        status = make_stream(device, queue, &stream);
     if (status != DDISP_STATUS_OK)
         return status;
+    stream->borrowed = queue != NULL;
     atomic_store(&stream->destroyed, false);
     pthread_mutex_lock(&device->lock);
     stream->next = device->streams;
@@ -98,6 +101,28 @@ ddisp_status vulkan__stream_create(void *device_handle, uint64_t flags, void **o
     pthread_mutex_unlock(&device->lock);
     *out_stream = stream;
     return DDISP_STATUS_OK;
+}
+
+ddisp_status vulkan__stream_create(void *device, uint64_t flags, void **out_stream)
+{
+    (void)flags;
+    return add_stream(device, NULL, out_stream);
+}
+
+ddisp_status vulkan__stream_wrap(void *device_handle, uint64_t native_handle, void **out_stream)
+{
+    vulkan__device *device = device_handle;
+    if (!device->own_adapter)
+        return backend_fail(device->services, DDISP_STATUS_UNSUPPORTED, 0,
+                            "%s was opened by the library, whose queues are its own; wrap the "
+                            "application's device to wrap its queues",
+                            device->adapter->properties.deviceName);
+    for (uint32_t i = 0; i < device->queue_count; i++)
+        if ((uint64_t)(uintptr_t)device->queues[i].handle == native_handle)
+            return add_stream(device, &device->queues[i], out_stream);
+    return backend_fail(device->services, DDISP_STATUS_INVALID_ARGUMENT, 0,
+                        "VkQueue 0x%" PRIx64 " is none of the %u that the device was wrapped with",
+                        native_handle, device->queue_count);
 }
 
 static void release_batches(vulkan__device *device, vulkan__batch *batch)
@@ -279,9 +304,9 @@ static VkResult wait_for(vulkan__device *device, vulkan__stream *stream, uint64_
         VkResult result = device->table.vkWaitSemaphores(device->handle, &info, wait_ns);
         if (result != VK_TIMEOUT || timeout_ns == 0)
             return result;
-        pthread_mutex_lock(&stream->queue->lock);
+        vulkan__queue_lock(stream->queue);
         result = device->table.vkQueueSubmit(stream->queue->handle, 0, NULL, VK_NULL_HANDLE);
-        pthread_mutex_unlock(&stream->queue->lock);
+        vulkan__queue_unlock(stream->queue);
         if (result != VK_SUCCESS)
             return result;
         if (timeout_ns != UINT64_MAX)

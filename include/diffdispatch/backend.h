@@ -161,6 +161,16 @@ enum {
 /** sink_acquire: the code compares and swaps on the memory. */
 #define DDISP_BACKEND_SINK_COMPARE_AND_SWAP UINT64_C(1)
 
+/** What a backend holds for memory_allocate. */
+typedef struct ddisp_backend_memory_figures {
+    uint32_t size; /**< sizeof(ddisp_backend_memory_figures) */
+    uint32_t reserved;
+    uint64_t reserved_bytes;      /**< taken from the driver */
+    uint64_t reserved_peak_bytes; /**< most of it at once */
+    uint64_t cached_bytes;        /**< of reserved_bytes: not handed out */
+    uint64_t reuses;              /**< allocations for which nothing was taken from the driver */
+} ddisp_backend_memory_figures;
+
 /** The table of a backend. Entries are appended only; a core that knows fewer ignores the rest. */
 typedef struct ddisp_backend_table {
     uint32_t size;       /**< sizeof(ddisp_backend_table) */
@@ -281,7 +291,7 @@ typedef struct ddisp_backend_table {
                                   const char *architecture, const ddisp_backend_variant *variant,
                                   void **out_bytes, uint64_t *out_size_bytes);
 
-    /** A stream over the application's own (CUstream). The application keeps it alive. */
+    /** A stream over the application's own (CUstream, VkQueue). The application keeps it alive. */
     ddisp_status (*stream_wrap)(void *device, uint64_t native_handle, void **out_stream);
     /** stream_mark whose ticket also notes the device's time. */
     ddisp_status (*stream_mark_timed)(void *device, void *stream, uint64_t *out_ticket);
@@ -293,7 +303,9 @@ typedef struct ddisp_backend_table {
      * core queues only launch, fill, fill_elements, copy, accumulate and scatter_add until
      * capture_end. */
     ddisp_status (*capture_begin)(void *device, void *stream);
-    /** Ends the recording. out_graph NULL: it is thrown away. */
+    /** Ends the recording, in the thread that began it. out_graph NULL: it is thrown away, by any
+     * thread; nothing happens when the stream does not record. A failure with out_graph may leave
+     * it going: the core then throws it away. */
     ddisp_status (*capture_end)(void *device, void *stream, void **out_graph);
     /** Queues the recorded work on stream. One launch of a graph is pending at a time per stream.
      */
@@ -307,6 +319,20 @@ typedef struct ddisp_backend_table {
 
     /** Gives cached memory back to the driver. */
     ddisp_status (*memory_trim)(void *device);
+
+    /** Fills figures (its size is set). */
+    ddisp_status (*memory_figures)(void *device, ddisp_backend_memory_figures *figures);
+    /** Opens a device over the application's objects, and describes it (info's size is set; spec
+     * and backend are filled by the core). Chain types that the backend does not know:
+     * INVALID_ARGUMENT. */
+    ddisp_status (*device_wrap)(void *instance, const ddisp_chain *native, ddisp_device_info *info,
+                                void **out_device);
+    /** memory_import of a buffer that is more than an address. Release with memory_release_import.
+     */
+    ddisp_status (*memory_wrap)(void *device, const ddisp_chain *native, uint64_t size_bytes,
+                                ddisp_backend_memory *out_memory);
+    /** Fills one of the backend's own structs. */
+    ddisp_status (*needs)(void *instance, ddisp_chain *needs);
 } ddisp_backend_table;
 
 /** Size of the table in plugin ABI 0.1; a table may not be smaller. */

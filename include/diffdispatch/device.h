@@ -188,6 +188,11 @@ typedef struct ddisp_device_statistics {
     uint64_t skips;           /**< launches that needed no work */
     uint64_t fills;           /**< zero-fills queued */
     uint64_t variants_built;  /**< variants compiled or loaded */
+    uint64_t bytes_cached;    /**< bytes taken from the driver and kept for later allocations */
+    /** most bytes taken from the driver at once, handed out or kept */
+    uint64_t bytes_reserved_peak;
+    uint64_t reuses;             /**< allocations for which nothing was taken from the driver */
+    uint64_t memory_limit_bytes; /**< as set by ddisp_device_set_memory_limit; 0: none */
 } ddisp_device_statistics;
 
 /** Reads the counters. Returns OK or INVALID_ARGUMENT. */
@@ -195,10 +200,42 @@ DDISP_API ddisp_status ddisp_device_get_statistics(ddisp_device *device,
                                                    ddisp_device_statistics *out_statistics);
 
 /**
- * Gives memory back that the library holds for later: the sink, once the work that uses it is done
- * (waits for it). Returns OK, INVALID_ARGUMENT, DEVICE_LOST.
+ * Gives memory back that the library holds for later: freed memory that is kept, and the sink, once
+ * the work that uses it is done (waits for it). Returns OK, INVALID_ARGUMENT, DEVICE_LOST,
+ * DRIVER_ERROR.
  */
 DDISP_API ddisp_status ddisp_device_trim(ddisp_device *device);
+
+/**
+ * Limits the memory that the library takes on a device for buffers, gradients and temporaries.
+ *   limit_bytes  most bytes handed out at once; what is kept for later is given back when it would
+ *                go beyond the limit together with them. 0: no limit but the device's
+ * Memory handed out already stays. An allocation beyond the limit gives OUT_OF_DEVICE_MEMORY, which
+ * names the limit and what is left of it. Returns OK, INVALID_ARGUMENT, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_device_set_memory_limit(ddisp_device *device, uint64_t limit_bytes);
+
+/**
+ * Makes a device of the application's own, so that its objects and the library's can be used
+ * together: a context of CUDA (cuda.h), a device and queues of Vulkan (vulkan.h).
+ *   backend  name of the backend, such as "cuda"
+ *   native   head of one of the backend's structs, such as &desc.head of a ddisp_cuda_device_desc;
+ *            read during the call only
+ * Every call makes another device; its spec is "cuda:wrapped", which opens nothing. The application
+ * keeps what it lent alive until the last reference is given back (tensors and the like hold their
+ * device). Returns OK, INVALID_ARGUMENT, NOT_FOUND, BACKEND_UNAVAILABLE, UNSUPPORTED (the backend
+ * wraps nothing, or the device lacks what is needed: the message says what), DRIVER_ERROR,
+ * OUT_OF_MEMORY, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_device_wrap(ddisp_context *context, const char *backend,
+                                         const ddisp_chain *native, ddisp_device **out_device);
+/**
+ * Fills one of a backend's structs with what it needs of objects that the application makes, such
+ * as a ddisp_vulkan_needs. Returns OK, INVALID_ARGUMENT, NOT_FOUND, BACKEND_UNAVAILABLE,
+ * UNSUPPORTED, DRIVER_ERROR, OUT_OF_MEMORY.
+ */
+DDISP_API ddisp_status ddisp_backend_get_needs(ddisp_context *context, const char *backend,
+                                               ddisp_chain *needs);
 
 /* ---- buffers ---- */
 
@@ -217,6 +254,17 @@ DDISP_API ddisp_status ddisp_buffer_create(ddisp_device *device, uint64_t size_b
 DDISP_API ddisp_status ddisp_buffer_wrap(ddisp_device *device, uint64_t address,
                                          uint64_t size_bytes, ddisp_release_function release,
                                          void *user_data, ddisp_buffer **out_buffer);
+/**
+ * Wraps a buffer of the application that is more than an address, such as a VkBuffer (vulkan.h).
+ *   native      head of one of the backend's structs; read during the call only
+ *   size_bytes  of the part that is wrapped
+ *   release     as for ddisp_buffer_wrap
+ * Returns OK, INVALID_ARGUMENT (a need that the buffer does not meet is named), UNSUPPORTED (the
+ * device's buffers are addresses: use ddisp_buffer_wrap), OUT_OF_MEMORY, DEVICE_LOST.
+ */
+DDISP_API ddisp_status ddisp_buffer_wrap_native(ddisp_device *device, const ddisp_chain *native,
+                                                uint64_t size_bytes, ddisp_release_function release,
+                                                void *user_data, ddisp_buffer **out_buffer);
 DDISP_API void ddisp_buffer_retain(ddisp_buffer *buffer);
 /** Gives a reference back, at any time: memory is freed after the work that uses it. */
 DDISP_API void ddisp_buffer_release(ddisp_buffer *buffer);
@@ -239,7 +287,9 @@ DDISP_API ddisp_status ddisp_buffer_read(ddisp_buffer *buffer, uint64_t offset_b
  * ------------------------------------------------------------------------------------- */
 
 /**
- * Creates an in-order queue of work. A stream is used by one thread at a time.
+ * Creates an in-order queue of work. A stream is used by one thread at a time. Work on different
+ * streams may overlap and has no order but that of events and of the library's own allocations and
+ * fills (docs/streams.md).
  *   flags  zero
  * Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST.
  */
@@ -247,7 +297,10 @@ DDISP_API ddisp_status ddisp_stream_create(ddisp_device *device, uint64_t flags,
                                            ddisp_stream **out_stream);
 /**
  * Makes a stream over one of the application's own, so that the library's work runs in its order.
- *   native_handle  on CUDA a CUstream (0: the legacy default stream)
+ *   native_handle  a CUstream on CUDA (0: the legacy default stream), on a wrapped Vulkan device
+ * one of the VkQueues that it was made with
+ *
+ * On Vulkan, work is gathered until a flush: flush before the application submits work of its own.
  * The application keeps the native stream alive until the last reference is given back and the work
  * queued here is done. Returns OK, INVALID_ARGUMENT, UNSUPPORTED (the device's work does not run in
  * streams of the application), OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST.
@@ -268,7 +321,11 @@ DDISP_API ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t t
  * DEVICE_MISMATCH, DEVICE_LOST. */
 DDISP_API ddisp_status ddisp_stream_wait_event(ddisp_stream *stream, ddisp_event *event);
 
-/** Creates an event. Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY. flags: zero. */
+/** The event also notes the device's time, for ddisp_event_elapsed. */
+#define DDISP_EVENT_TIMED UINT64_C(1)
+
+/** Creates an event. flags: DDISP_EVENT_... Returns OK, INVALID_ARGUMENT, UNSUPPORTED (the device
+ * tells no time), OUT_OF_MEMORY, DEVICE_LOST. */
 DDISP_API ddisp_status ddisp_event_create(ddisp_device *device, uint64_t flags,
                                           ddisp_event **out_event);
 DDISP_API void ddisp_event_retain(ddisp_event *event);
@@ -280,6 +337,27 @@ DDISP_API ddisp_status ddisp_event_record(ddisp_event *event, ddisp_stream *stre
 DDISP_API ddisp_status ddisp_event_query(ddisp_event *event);
 /** Waits for the marked work. Returns OK, TIMEOUT, DEVICE_LOST, INVALID_ARGUMENT. */
 DDISP_API ddisp_status ddisp_event_synchronize(ddisp_event *event, uint64_t timeout_ns);
+/**
+ * The device's time from one timed event to another of the same device, on any streams.
+ *   out_ns  receives nanoseconds; as fine as the device's clock
+ * Returns OK, NOT_READY (the work of one is not done yet), INVALID_ARGUMENT (an event is not timed,
+ * was never recorded, was recorded so long ago that its time is gone, or end was reached before
+ * begin), DEVICE_MISMATCH, DEVICE_LOST, DRIVER_ERROR.
+ */
+DDISP_API ddisp_status ddisp_event_elapsed(ddisp_event *begin, ddisp_event *end, uint64_t *out_ns);
+
+/** Is told that work is done: status is OK, or what the wait ended with (DEVICE_LOST). */
+typedef void (*ddisp_notify_function)(void *user_data, ddisp_status status);
+/**
+ * Has a function called once the work that the event marks now is done; a later record changes
+ * nothing. It runs exactly once, on a thread of the library's own (one per context, started at
+ * first use), never on a driver's and never under a lock; functions for one stream run in the order
+ * of these calls. It may call the library, but while it waits no other runs. The stream and its
+ * device live until it has returned. Returns OK, INVALID_ARGUMENT, OUT_OF_MEMORY (of a thread,
+ * too), DEVICE_LOST; on failure it is not called.
+ */
+DDISP_API ddisp_status ddisp_event_notify(ddisp_event *event, ddisp_notify_function function,
+                                          void *user_data);
 
 #ifdef __cplusplus
 }

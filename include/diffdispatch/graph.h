@@ -42,7 +42,8 @@ DDISP_API ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args
 /**
  * Begins to capture: from now until the end, launches, fills, copies and accumulations on stream
  * (made by ddisp_stream_create) are recorded instead of run. What needs their results (reads,
- * writes, waits, events, synchronization) is refused on this stream with UNSUPPORTED. Returns OK,
+ * writes, waits, events, synchronization) is refused on this stream with UNSUPPORTED. The calling
+ * thread alone may end the capture. Returns OK,
  * INVALID_ARGUMENT (stream is NULL, the device's own, or captures already), UNSUPPORTED,
  * OUT_OF_MEMORY, DEVICE_LOST.
  */
@@ -52,8 +53,9 @@ DDISP_API ddisp_status ddisp_stream_begin_capture(ddisp_stream *stream);
  * alive. The gradients that the recorded work touched must be as they were at the beginning (a
  * gradient that was empty must be empty again), so that every replay starts alike; otherwise the
  * capture is thrown away, those gradients are put back, and UNSUPPORTED names the kernel and
- * parameter. Returns OK, INVALID_ARGUMENT (not capturing), UNSUPPORTED, OUT_OF_MEMORY,
- * DRIVER_ERROR, DEVICE_LOST.
+ * parameter. A driver that cannot end it has the same effect. From another thread than that which
+ * began, the call is refused and the capture goes on. Returns OK, INVALID_ARGUMENT (not capturing,
+ * another thread), UNSUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST.
  */
 DDISP_API ddisp_status ddisp_stream_end_capture(ddisp_stream *stream, ddisp_graph **out_graph);
 /**

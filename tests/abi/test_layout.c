@@ -96,8 +96,12 @@ static const row ddisp_device_statistics_rows[] = {
     ROW(ddisp_device_statistics, skips, 88, 8),
     ROW(ddisp_device_statistics, fills, 96, 8),
     ROW(ddisp_device_statistics, variants_built, 104, 8),
+    ROW(ddisp_device_statistics, bytes_cached, 112, 8),
+    ROW(ddisp_device_statistics, bytes_reserved_peak, 120, 8),
+    ROW(ddisp_device_statistics, reuses, 128, 8),
+    ROW(ddisp_device_statistics, memory_limit_bytes, 136, 8),
 };
-LAYOUT(ddisp_device_statistics, 112);
+LAYOUT(ddisp_device_statistics, 144);
 
 static const row ddisp_tensor_info_rows[] = {
     ROW(ddisp_tensor_info, size, 0, 4),       ROW(ddisp_tensor_info, dtype, 4, 4),

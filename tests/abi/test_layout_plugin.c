@@ -163,8 +163,22 @@ static const row ddisp_backend_table_rows[] = {
     ROW(ddisp_backend_table, graph_update, 336, 8),
     ROW(ddisp_backend_table, graph_release, 344, 8),
     ROW(ddisp_backend_table, memory_trim, 352, 8),
+    ROW(ddisp_backend_table, memory_figures, 360, 8),
+    ROW(ddisp_backend_table, device_wrap, 368, 8),
+    ROW(ddisp_backend_table, memory_wrap, 376, 8),
+    ROW(ddisp_backend_table, needs, 384, 8),
 };
-LAYOUT(ddisp_backend_table, 360);
+LAYOUT(ddisp_backend_table, 392);
+
+static const row ddisp_backend_memory_figures_rows[] = {
+    ROW(ddisp_backend_memory_figures, size, 0, 4),
+    ROW(ddisp_backend_memory_figures, reserved, 4, 4),
+    ROW(ddisp_backend_memory_figures, reserved_bytes, 8, 8),
+    ROW(ddisp_backend_memory_figures, reserved_peak_bytes, 16, 8),
+    ROW(ddisp_backend_memory_figures, cached_bytes, 24, 8),
+    ROW(ddisp_backend_memory_figures, reuses, 32, 8),
+};
+LAYOUT(ddisp_backend_memory_figures, 40);
 
 static const row ddisp_backend_tensor_rows[] = {
     ROW(ddisp_backend_tensor, range, 0, 24),  ROW(ddisp_backend_tensor, address, 24, 8),
@@ -210,6 +224,7 @@ int main(void)
         TEST(ddisp_backend_launch),
         TEST(ddisp_backend_table),
         TEST(ddisp_backend_tensor),
+        TEST(ddisp_backend_memory_figures),
         cmocka_unit_test(plugin_abi_size_constant_is_the_table),
         cmocka_unit_test(block_macros_find_views_and_scalars),
     };

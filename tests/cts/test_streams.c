@@ -83,7 +83,7 @@ static void streams_and_events_check_their_arguments(cts *t)
     ddisp_event *made = NULL;
     CTS_FAILS(ddisp_stream_create(t->device, UINT64_C(1) << 40, &stream),
               DDISP_STATUS_INVALID_ARGUMENT, "flags");
-    CTS_FAILS(ddisp_event_create(t->device, 1, &made), DDISP_STATUS_INVALID_ARGUMENT, "flags");
+    CTS_FAILS(ddisp_event_create(t->device, 2, &made), DDISP_STATUS_INVALID_ARGUMENT, "flags");
     assert_true(!stream && !made);
     CTS_FAILS(ddisp_stream_flush(NULL), DDISP_STATUS_INVALID_ARGUMENT, "stream");
     CTS_FAILS(ddisp_stream_synchronize(NULL, 0), DDISP_STATUS_INVALID_ARGUMENT, "stream");

@@ -259,7 +259,7 @@ static const struct subject subjects[] = {
     SUBJECT(ddisp_backend_info, NULL, backend_info_call),
     SUBJECT_GROWN(ddisp_device_info, 696, NULL, describe_call),
     SUBJECT_GROWN(ddisp_device_info, 696, NULL, device_info_call),
-    SUBJECT(ddisp_device_statistics, NULL, statistics_call),
+    SUBJECT_GROWN(ddisp_device_statistics, 112, NULL, statistics_call),
     SUBJECT(ddisp_tensor_info, NULL, tensor_info_call),
     SUBJECT(ddisp_tensor_view, NULL, view_call),
     SUBJECT(ddisp_kernel_desc, kernel_fill, kernel_call),

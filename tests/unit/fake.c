@@ -23,6 +23,7 @@ struct fake_stream {
 
 static struct fake_stream streams[MOST_STREAMS];
 static uint32_t stream_count;
+static const ddisp_backend_table *known_table;
 
 static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void note(const char *format, ...)
@@ -45,16 +46,18 @@ void fake_complete(void)
         streams[i].done = streams[i].marked;
 }
 
-/* The status that the named function returns. */
-static ddisp_status outcome(const char *function)
+ddisp_status fake_outcome_of(const char *function, ddisp_status status)
+{
+    char message[64];
+    snprintf(message, sizeof message, "fake: %s failed", function);
+    return ddisp__services()->fail(ddisp__services()->self, status, -77, message);
+}
+
+ddisp_status fake_outcome(const char *function)
 {
     if (!fake.fails || strcmp(fake.fails, function) != 0)
         return DDISP_STATUS_OK;
-    if (fake.fail_silently)
-        return fake.fail_status;
-    char message[64];
-    snprintf(message, sizeof message, "fake: %s failed", function);
-    return ddisp__services()->fail(ddisp__services()->self, fake.fail_status, -77, message);
+    return fake.fail_silently ? fake.fail_status : fake_outcome_of(function, fake.fail_status);
 }
 
 static uint32_t number(void *stream)
@@ -91,13 +94,13 @@ static ddisp_status fake_device_describe(void *instance, uint32_t index, ddisp_d
     info->memory_bytes = 1000000;
     info->max_allocation_bytes = 500000;
     snprintf(info->name, sizeof info->name, "fake %u", index);
-    return outcome("device_describe");
+    return fake_outcome("device_describe");
 }
 
 static ddisp_status fake_device_open(void *instance, uint32_t index, void **out_device)
 {
     (void)index;
-    ddisp_status status = outcome("device_open");
+    ddisp_status status = fake_outcome("device_open");
     if (status == DDISP_STATUS_OK) {
         *out_device = instance;
         fake.devices++;
@@ -119,7 +122,7 @@ static ddisp_status fake_memory_allocate(void *device, void *stream, uint64_t si
     note("allocate s%u %llu; ", number(stream), (unsigned long long)size_bytes);
     if (size_bytes > fake.largest_bytes)
         fake.largest_bytes = size_bytes;
-    ddisp_status status = outcome("memory_allocate");
+    ddisp_status status = fake_outcome("memory_allocate");
     if (status != DDISP_STATUS_OK)
         return status;
     fake.blocks++;
@@ -140,7 +143,7 @@ static ddisp_status fake_memory_import(void *device, uint64_t address, uint64_t 
 {
     (void)device;
     note("import %llu; ", (unsigned long long)size_bytes);
-    ddisp_status status = outcome("memory_import");
+    ddisp_status status = fake_outcome("memory_import");
     if (status != DDISP_STATUS_OK)
         return status;
     fake.imports++;
@@ -161,7 +164,7 @@ static ddisp_status fake_upload(void *device, void *stream, const ddisp_backend_
     (void)device;
     (void)data;
     note("upload s%u %llu; ", number(stream), (unsigned long long)destination->size_bytes);
-    return outcome("upload");
+    return fake_outcome("upload");
 }
 
 static ddisp_status fake_download(void *device, void *stream, const ddisp_backend_range *source,
@@ -170,7 +173,7 @@ static ddisp_status fake_download(void *device, void *stream, const ddisp_backen
     (void)device;
     memset(data, 0x5A, source->size_bytes);
     note("download s%u %llu; ", number(stream), (unsigned long long)source->size_bytes);
-    return outcome("download");
+    return fake_outcome("download");
 }
 
 static ddisp_status fake_fill(void *device, void *stream, const ddisp_backend_range *destination,
@@ -180,7 +183,7 @@ static ddisp_status fake_fill(void *device, void *stream, const ddisp_backend_ra
     note("fill s%u %llu with %llu:%u; ", number(stream),
          (unsigned long long)destination->size_bytes, (unsigned long long)pattern,
          pattern_size_bytes);
-    return outcome("fill");
+    return fake_outcome("fill");
 }
 
 static ddisp_status fake_copy(void *device, void *stream, const ddisp_backend_range *destination,
@@ -189,13 +192,13 @@ static ddisp_status fake_copy(void *device, void *stream, const ddisp_backend_ra
     (void)device;
     (void)source;
     note("copy s%u %llu; ", number(stream), (unsigned long long)destination->size_bytes);
-    return outcome("copy");
+    return fake_outcome("copy");
 }
 
 static ddisp_status fake_stream_create(void *device, uint64_t flags, void **out_stream)
 {
     (void)device;
-    ddisp_status status = outcome("stream_create");
+    ddisp_status status = fake_outcome("stream_create");
     if (status != DDISP_STATUS_OK)
         return status;
     if (stream_count == MOST_STREAMS)
@@ -220,7 +223,7 @@ static ddisp_status fake_stream_flush(void *device, void *stream)
 {
     (void)device;
     note("flush s%u; ", number(stream));
-    return outcome("stream_flush");
+    return fake_outcome("stream_flush");
 }
 
 static ddisp_status fake_stream_mark(void *device, void *opened, uint64_t *out_ticket)
@@ -230,7 +233,7 @@ static ddisp_status fake_stream_mark(void *device, void *opened, uint64_t *out_t
     if (stream->destroyed)
         abort();
     note("mark s%u=%llu; ", stream->number, (unsigned long long)stream->marked + 1);
-    ddisp_status status = outcome("stream_mark");
+    ddisp_status status = fake_outcome("stream_mark");
     if (status != DDISP_STATUS_OK)
         return status;
     *out_ticket = ++stream->marked;
@@ -245,14 +248,14 @@ static ddisp_status fake_stream_wait(void *device, void *stream, void *other, ui
     if (((struct fake_stream *)other)->destroyed)
         abort();
     note("wait s%u for s%u=%llu; ", number(stream), number(other), (unsigned long long)ticket);
-    return outcome("stream_wait");
+    return fake_outcome("stream_wait");
 }
 
 static ddisp_status fake_stream_query(void *device, void *opened, uint64_t ticket)
 {
     (void)device;
     struct fake_stream *stream = opened;
-    ddisp_status status = outcome("stream_query");
+    ddisp_status status = fake_outcome("stream_query");
     if (status != DDISP_STATUS_OK)
         return status;
     return ticket <= stream->done ? DDISP_STATUS_OK : DDISP_STATUS_NOT_READY;
@@ -264,7 +267,7 @@ static ddisp_status fake_stream_synchronize(void *device, void *opened, uint64_t
     (void)device;
     struct fake_stream *stream = opened;
     note("synchronize s%u=%llu; ", stream->number, (unsigned long long)ticket);
-    ddisp_status status = outcome("stream_synchronize");
+    ddisp_status status = fake_outcome("stream_synchronize");
     if (status != DDISP_STATUS_OK)
         return status;
     if (ticket > stream->done && timeout_ns != UINT64_MAX)
@@ -316,7 +319,8 @@ static ddisp_status fake_launch(void *device, void *stream, const ddisp_backend_
 static ddisp_status fake_query(uint32_t core_abi, const ddisp_backend_services *services,
                                const ddisp_backend_table **out_table)
 {
-    static const ddisp_backend_table table = {
+    static ddisp_backend_table table;
+    table = (ddisp_backend_table){
         .size = sizeof(ddisp_backend_table),
         .abi = DDISP_BACKEND_ABI,
         .name = "fake",
@@ -350,8 +354,15 @@ static ddisp_status fake_query(uint32_t core_abi, const ddisp_backend_services *
     };
     (void)core_abi;
     (void)services;
-    *out_table = &table;
+    if (fake_offer_all)
+        fake_offer_all(&table);
+    *out_table = known_table = &table;
     return DDISP_STATUS_OK;
+}
+
+const ddisp_backend_table *fake_table(void)
+{
+    return known_table;
 }
 
 static void *context_allocate(void *user_data, uint64_t size_bytes)

@@ -28,6 +28,20 @@ struct fake {
 
 extern struct fake fake;
 
+/** What the optional functions do and say (fake_optional.c). */
+extern struct fake_optional {
+    bool recording;
+    uint32_t thrown_away, graphs, trims;
+    ddisp_backend_memory_figures figures;
+} fake_optional;
+/** Adds them to a table. Only programs that are built with them do. */
+void fake_offer_all(ddisp_backend_table *table) __attribute__((weak));
+const ddisp_backend_table *fake_table(void);
+/** The status that the named function returns, with its message. */
+ddisp_status fake_outcome(const char *function);
+/** Fails so, with a message that names the function. */
+ddisp_status fake_outcome_of(const char *function, ddisp_status status);
+
 /** A context whose only backend is the fake one, with `device_count` 2. */
 ddisp_context *fake_context(void);
 /** What most tests start from. */

@@ -64,8 +64,10 @@ static void null_handles_and_unknown_flags_are_refused_by_name(void **state)
     assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "stream is NULL", ddisp_stream_flush(NULL));
     assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "stream is NULL",
                  ddisp_stream_synchronize(NULL, 0));
-    assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "flags is 0x1",
-                 ddisp_event_create(fixture->device, 1, &event));
+    assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "flags is 0x2",
+                 ddisp_event_create(fixture->device, 2, &event));
+    assert_fails(DDISP_STATUS_UNSUPPORTED, "tells no time",
+                 ddisp_event_create(fixture->device, DDISP_EVENT_TIMED, &event));
     assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "event is NULL", ddisp_event_record(NULL, NULL));
     assert_fails(DDISP_STATUS_INVALID_ARGUMENT, "event is NULL",
                  ddisp_stream_wait_event(fixture->second, NULL));
@@ -93,7 +95,7 @@ static void lose(struct fake_fixture *fixture)
     fake_forget();
 }
 
-static void lost_device_is_not_called_and_names_its_first_cause(void **state)
+static void case_44_lost_device_is_not_called_and_names_its_first_cause(void **state)
 {
     struct fake_fixture *fixture = *state;
     ddisp_event *event;
@@ -208,7 +210,7 @@ int main(void)
         TEST(later_record_replaces_the_mark),
         TEST(wait_that_times_out_can_be_repeated),
         TEST(null_handles_and_unknown_flags_are_refused_by_name),
-        TEST(lost_device_is_not_called_and_names_its_first_cause),
+        TEST(case_44_lost_device_is_not_called_and_names_its_first_cause),
         TEST(lost_device_is_released_without_waits),
         TEST(other_devices_go_on_after_a_loss),
         TEST(failure_without_a_message_gets_one),

@@ -19,6 +19,7 @@ DEVICE_FLAG_HOST_ADDRESSES = 2
 DEVICE_FLAG_NULL_DESCRIPTOR = 4
 DEVICE_FLAG_FAKE = 8
 TIMEOUT_INFINITE = 18446744073709551615
+EVENT_TIMED = 1
 MAX_RANK = 8
 TENSOR_REQUIRES_GRAD = 1
 TENSOR_READ_ONLY = 2
@@ -43,6 +44,7 @@ CODE_NULL_SAFE = 1
 CODE_BORROWED = 2
 CODE_ANY_LAYOUT = 4
 CODE_PRE_REDUCES = 8
+CHAIN_CUDA_DEVICE = 1073807361
 DLPACK_WRITE_COPY = 4294967296
 LAUNCH_ZERO_UPSTREAM = 1
 LAUNCH_KEEP_UPSTREAM = 2
@@ -62,6 +64,10 @@ SIGNATURE_UPSTREAM = 8
 SIGNATURE_OVERLAPS = 16
 SIGNATURE_ADD_OVERLAPS = 32
 SIGNATURE_READ_OVERLAPS = 64
+CHAIN_VULKAN_NEEDS = 1073872897
+CHAIN_VULKAN_DEVICE = 1073872898
+CHAIN_VULKAN_BUFFER = 1073872899
+VULKAN_MAX_EXTENSIONS = 32
 
 
 class Status(enum.IntEnum):
@@ -325,6 +331,10 @@ class ddisp_kernel_statistics(C.Structure):
     pass
 
 
+class ddisp_cuda_device_desc(C.Structure):
+    pass
+
+
 class ddisp_arg(C.Structure):
     pass
 
@@ -353,8 +363,25 @@ class ddisp_signature_param(C.Structure):
     pass
 
 
+class ddisp_vulkan_needs(C.Structure):
+    pass
+
+
+class ddisp_vulkan_queue(C.Structure):
+    pass
+
+
+class ddisp_vulkan_device_desc(C.Structure):
+    pass
+
+
+class ddisp_vulkan_buffer_desc(C.Structure):
+    pass
+
+
 ddisp_log_function = C.CFUNCTYPE(None, C.c_void_p, C.c_uint32, C.c_char_p)
 ddisp_release_function = C.CFUNCTYPE(None, C.c_void_p)
+ddisp_notify_function = C.CFUNCTYPE(None, C.c_void_p, C.c_uint32)
 ddisp_host_function = C.CFUNCTYPE(None, C.POINTER(ddisp_block), C.c_uint64, C.c_uint64)
 
 ddisp_block._fields_ = [
@@ -474,6 +501,10 @@ ddisp_device_statistics._fields_ = [
     ("skips", C.c_uint64),
     ("fills", C.c_uint64),
     ("variants_built", C.c_uint64),
+    ("bytes_cached", C.c_uint64),
+    ("bytes_reserved_peak", C.c_uint64),
+    ("reuses", C.c_uint64),
+    ("memory_limit_bytes", C.c_uint64),
 ]
 ddisp_tensor_info._fields_ = [
     ("size", C.c_uint32),
@@ -591,6 +622,10 @@ ddisp_kernel_statistics._fields_ = [
     ("artifacts_made", C.c_uint64),
     ("artifacts_repaired", C.c_uint64),
 ]
+ddisp_cuda_device_desc._fields_ = [
+    ("head", ddisp_chain),
+    ("context", C.c_void_p),
+]
 ddisp_arg._fields_ = [
     ("tensor", C.c_void_p),
     ("view", C.POINTER(ddisp_tensor_view)),
@@ -682,6 +717,48 @@ ddisp_signature_param._fields_ = [
     ("read_dtype", C.c_uint32),
     ("read_layout", C.c_uint32),
 ]
+ddisp_vulkan_needs._fields_ = [
+    ("head", ddisp_chain),
+    ("instance", C.c_void_p),
+    ("physical_device", C.c_void_p),
+    ("api_version", C.c_uint32),
+    ("queue_flags", C.c_uint32),
+    ("buffer_usage", C.c_uint32),
+    ("memory_flags", C.c_uint32),
+    ("extension_count", C.c_uint32),
+    ("reserved", C.c_uint32),
+    ("extensions", C.c_char_p * 32),
+    ("features", C.c_void_p),
+    ("storage", C.c_uint64 * 256),
+]
+ddisp_vulkan_queue._fields_ = [
+    ("queue", C.c_void_p),
+    ("user_data", C.c_void_p),
+    ("lock", C.CFUNCTYPE(None, C.c_void_p)),
+    ("unlock", C.CFUNCTYPE(None, C.c_void_p)),
+]
+ddisp_vulkan_device_desc._fields_ = [
+    ("head", ddisp_chain),
+    ("instance", C.c_void_p),
+    ("physical_device", C.c_void_p),
+    ("device", C.c_void_p),
+    ("api_version", C.c_uint32),
+    ("queue_family", C.c_uint32),
+    ("queues", C.POINTER(ddisp_vulkan_queue)),
+    ("queue_count", C.c_uint32),
+    ("extension_count", C.c_uint32),
+    ("extensions", C.POINTER(C.POINTER(C.c_char))),
+    ("features", C.c_void_p),
+    ("core_features", C.c_void_p),
+]
+ddisp_vulkan_buffer_desc._fields_ = [
+    ("head", ddisp_chain),
+    ("buffer", C.c_uint64),
+    ("buffer_size_bytes", C.c_uint64),
+    ("offset_bytes", C.c_uint64),
+    ("usage", C.c_uint32),
+    ("reserved", C.c_uint32),
+]
 
 # name: (result, arguments)
 FUNCTIONS = {
@@ -707,8 +784,12 @@ FUNCTIONS = {
     "ddisp_device_synchronize": (Status, [C.c_void_p, C.c_uint64]),
     "ddisp_device_get_statistics": (Status, [C.c_void_p, C.POINTER(ddisp_device_statistics)]),
     "ddisp_device_trim": (Status, [C.c_void_p]),
+    "ddisp_device_set_memory_limit": (Status, [C.c_void_p, C.c_uint64]),
+    "ddisp_device_wrap": (Status, [C.c_void_p, C.c_char_p, C.POINTER(ddisp_chain), C.POINTER(C.c_void_p)]),
+    "ddisp_backend_get_needs": (Status, [C.c_void_p, C.c_char_p, C.POINTER(ddisp_chain)]),
     "ddisp_buffer_create": (Status, [C.c_void_p, C.c_uint64, C.POINTER(C.c_void_p)]),
     "ddisp_buffer_wrap": (Status, [C.c_void_p, C.c_uint64, C.c_uint64, ddisp_release_function, C.c_void_p, C.POINTER(C.c_void_p)]),
+    "ddisp_buffer_wrap_native": (Status, [C.c_void_p, C.POINTER(ddisp_chain), C.c_uint64, ddisp_release_function, C.c_void_p, C.POINTER(C.c_void_p)]),
     "ddisp_buffer_retain": (None, [C.c_void_p]),
     "ddisp_buffer_release": (None, [C.c_void_p]),
     "ddisp_buffer_address": (C.c_uint64, [C.c_void_p]),
@@ -728,6 +809,8 @@ FUNCTIONS = {
     "ddisp_event_record": (Status, [C.c_void_p, C.c_void_p]),
     "ddisp_event_query": (Status, [C.c_void_p]),
     "ddisp_event_synchronize": (Status, [C.c_void_p, C.c_uint64]),
+    "ddisp_event_elapsed": (Status, [C.c_void_p, C.c_void_p, C.POINTER(C.c_uint64)]),
+    "ddisp_event_notify": (Status, [C.c_void_p, ddisp_notify_function, C.c_void_p]),
     "ddisp_dtype_size": (C.c_uint32, [C.c_uint32]),
     "ddisp_dtype_name": (C.c_char_p, [C.c_uint32]),
     "ddisp_tensor_create": (Status, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(C.c_int64), C.c_uint64, C.POINTER(C.c_void_p)]),

@@ -26,6 +26,8 @@ extern const cts_source cts_mul_opaque;  /* opaque */
 extern const cts_source cts_linear;
 /** y = v.x * s, with v [n,3], s [1], y [n]. Switched. */
 extern const cts_source cts_component;
+/** y = 1 a + 2 b + ... + 9 i + the sum of 16 scalar parameters. Opaque. */
+extern const cts_source cts_wide;
 /** y = x * x. Switched. */
 extern const cts_source cts_square;
 /** y = k * x, k a scalar parameter. Switched. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static struct CUctx_st foreign = {-1, 1};
+static struct CUctx_st foreign = {-1, 1}, lent = {0, 1};
 static __thread cu__context stack[32];
 static __thread int depth;
 
@@ -17,6 +17,11 @@ static __thread int depth;
 cu__context fake_cuda_foreign_context(void)
 {
     return &foreign;
+}
+
+cu__context fake_cuda_lent_context(void)
+{
+    return &lent;
 }
 
 cu__context fake_cuda_current_context(void)
@@ -259,6 +264,13 @@ cu__result cuCtxPopCurrent_v2(cu__context *out_context)
         return fake_end(CU__ERROR_INVALID_CONTEXT);
     }
     *out_context = stack[--depth];
+    return fake_end(result);
+}
+
+cu__result cuCtxGetDevice(cu__device *out_device)
+{
+    cu__result result = fake_begin_current(FAKE_ctx_get_device);
+    *out_device = fake_current() ? fake_current()->ordinal : -1;
     return fake_end(result);
 }
 

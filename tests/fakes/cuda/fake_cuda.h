@@ -78,6 +78,9 @@ void fake_cuda_set_elapsed(float milliseconds);
 /** A context that is not the primary one of any device, for the test to make current. */
 cu__context fake_cuda_foreign_context(void);
 
+/** A context of device 0 that the test made for itself and may hand to the library. */
+cu__context fake_cuda_lent_context(void);
+
 /** The context current on this thread, without a driver call. */
 cu__context fake_cuda_current_context(void);
 

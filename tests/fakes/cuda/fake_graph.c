@@ -79,6 +79,14 @@ static void free_graph(cu__graph graph)
     fake.graphs--;
 }
 
+void fake_abandon(cu__stream stream)
+{
+    if (stream && stream->capturing) {
+        free_graph(stream->capturing);
+        stream->capturing = NULL;
+    }
+}
+
 struct CUgraphNode_st *fake_record(cu__stream stream)
 {
     if (!stream || !stream->capturing) {

@@ -116,6 +116,8 @@ bool fake_releases(cu__result result);
 cu__result fake_begin_unsafe(int call);
 /** The node to fill when the stream captures, NULL when work is done now. Locked. */
 struct CUgraphNode_st *fake_record(cu__stream stream);
+/** A stream is destroyed: its capture is, too. Locked. */
+void fake_abandon(cu__stream stream);
 /** A call that no capturing stream allows was made on stream: spoils its capture. Locked. */
 bool fake_spoils(cu__stream stream);
 /** Sizes of a function's parameters; false when they are not known. Locked. */

@@ -15,8 +15,9 @@ typedef struct block {
 } block;
 
 struct CUmemPoolHandle_st {
-    uint64_t cached_bytes; /* freed, and not given back */
-    uint64_t keep_bytes;   /* CU_MEMPOOL_ATTR_RELEASE_THRESHOLD */
+    uint64_t cached_bytes;           /* freed, and not given back */
+    uint64_t keep_bytes;             /* CU_MEMPOOL_ATTR_RELEASE_THRESHOLD */
+    uint64_t used_bytes, peak_bytes; /* handed out; most of this and cached_bytes together */
 };
 
 static block *blocks;
@@ -65,6 +66,12 @@ static cu__result allocate(cu__address *out_address, uint64_t size_bytes, cu__po
         pool->cached_bytes -= size_bytes;
         cached_bytes -= size_bytes;
     }
+    if (pool) {
+        pool->used_bytes += size_bytes;
+        if (pool->used_bytes + pool->cached_bytes > pool->peak_bytes) {
+            pool->peak_bytes = pool->used_bytes + pool->cached_bytes;
+        }
+    }
     fake.allocations++;
     *out_address = (cu__address)(uintptr_t)made->pointer;
     return CU__SUCCESS;
@@ -77,6 +84,9 @@ static cu__result release(cu__address address, bool pooled)
         if ((cu__address)(uintptr_t)found->pointer == address && !!found->pool == pooled) {
             *link = found->next;
             used_bytes -= found->size_bytes;
+            if (found->pool) {
+                found->pool->used_bytes -= found->size_bytes;
+            }
             if (found->pool && found->pool->keep_bytes > found->pool->cached_bytes) {
                 found->pool->cached_bytes += found->size_bytes;
                 cached_bytes += found->size_bytes;
@@ -204,6 +214,19 @@ cu__result cuMemPoolSetAttribute(cu__pool pool, unsigned int attribute, void *va
     }
     if (result == CU__SUCCESS) {
         memcpy(&pool->keep_bytes, value, sizeof pool->keep_bytes);
+    }
+    return fake_end(result);
+}
+
+cu__result cuMemPoolGetAttribute(cu__pool pool, unsigned int attribute, void *out_value)
+{
+    cu__result result = fake_begin(FAKE_mem_pool_get_attribute);
+    uint64_t value = attribute == CU__MEMPOOL_ATTR_USED_MEM_CURRENT ? pool->used_bytes
+                     : attribute == CU__MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+                         ? pool->used_bytes + pool->cached_bytes
+                         : pool->peak_bytes;
+    if (result == CU__SUCCESS) {
+        memcpy(out_value, &value, sizeof value);
     }
     return fake_end(result);
 }

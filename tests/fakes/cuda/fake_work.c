@@ -39,6 +39,7 @@ cu__result cuStreamDestroy_v2(cu__stream stream)
                 break;
             }
         }
+        fake_abandon(stream);
         free(stream);
         fake.streams--;
     }

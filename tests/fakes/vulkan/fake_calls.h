@@ -126,6 +126,44 @@
     RESULT(vkWaitForFences, 0,                                                                     \
            (DEVICE_, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout),       \
            (device, count, fences, all, timeout))                                                  \
+    RESULT(vkQueueWaitIdle, 0, (VkQueue queue), (queue))                                           \
+    RESULT(vkCreateQueryPool, 1,                                                                   \
+           (DEVICE_, const VkQueryPoolCreateInfo *info, const VkAllocationCallbacks *callbacks,    \
+            VkQueryPool *out),                                                                     \
+           (device, info, callbacks, out))                                                         \
+    SILENT(vkDestroyQueryPool, -(pool != VK_NULL_HANDLE),                                          \
+           (DEVICE_, VkQueryPool pool, const VkAllocationCallbacks *callbacks),                    \
+           (device, pool, callbacks))                                                              \
+    RESULT(vkGetQueryPoolResults, 0,                                                               \
+           (DEVICE_, VkQueryPool pool, uint32_t first, uint32_t count, size_t size, void *data,    \
+            VkDeviceSize stride, VkQueryResultFlags flags),                                        \
+           (device, pool, first, count, size, data, stride, flags))                                \
+    RESULT(vkCreateDescriptorSetLayout, 1,                                                         \
+           (DEVICE_, const VkDescriptorSetLayoutCreateInfo *info,                                  \
+            const VkAllocationCallbacks *callbacks, VkDescriptorSetLayout *out),                   \
+           (device, info, callbacks, out))                                                         \
+    SILENT(vkDestroyDescriptorSetLayout, -(layout != VK_NULL_HANDLE),                              \
+           (DEVICE_, VkDescriptorSetLayout layout, const VkAllocationCallbacks *callbacks),        \
+           (device, layout, callbacks))                                                            \
+    RESULT(vkCreateDescriptorPool, 1,                                                              \
+           (DEVICE_, const VkDescriptorPoolCreateInfo *info,                                       \
+            const VkAllocationCallbacks *callbacks, VkDescriptorPool *out),                        \
+           (device, info, callbacks, out))                                                         \
+    SILENT(vkDestroyDescriptorPool, -(pool != VK_NULL_HANDLE),                                     \
+           (DEVICE_, VkDescriptorPool pool, const VkAllocationCallbacks *callbacks),               \
+           (device, pool, callbacks))                                                              \
+    RESULT(vkAllocateDescriptorSets, 0,                                                            \
+           (DEVICE_, const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out),               \
+           (device, info, out))                                                                    \
+    RESULT(vkCreatePipelineCache, 1,                                                               \
+           (DEVICE_, const VkPipelineCacheCreateInfo *info,                                        \
+            const VkAllocationCallbacks *callbacks, VkPipelineCache *out),                         \
+           (device, info, callbacks, out))                                                         \
+    SILENT(vkDestroyPipelineCache, -(cache != VK_NULL_HANDLE),                                     \
+           (DEVICE_, VkPipelineCache cache, const VkAllocationCallbacks *callbacks),               \
+           (device, cache, callbacks))                                                             \
+    RESULT(vkGetPipelineCacheData, 0, (DEVICE_, VkPipelineCache cache, size_t * size, void *data), \
+           (device, cache, size, data))                                                            \
     RESULT(vkQueueBindSparse, 0,                                                                   \
            (VkQueue queue, uint32_t count, const VkBindSparseInfo *infos, VkFence fence),          \
            (queue, count, infos, fence))                                                           \

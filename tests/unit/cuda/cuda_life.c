@@ -153,6 +153,9 @@ static void record(life *self)
                         did(self, table->launch(device, stream, &launch));
             ddisp_status ended = table->capture_end(device, stream, &graph);
             (void)did(self, ended);
+            if (ended != DDISP_STATUS_OK) { /* as the core does */
+                (void)did(self, table->capture_end(device, stream, NULL));
+            }
             if (ended == DDISP_STATUS_OK && whole &&
                 did(self, table->graph_launch(device, stream, graph)) &&
                 did(self, table->graph_update(device, graph, 0, &launch)) &&

@@ -65,7 +65,7 @@ static void every_call_may_run_out_of_memory(void **state)
     failing_call_is_reported(CU__ERROR_OUT_OF_MEMORY, NULL);
 }
 
-static void callers_context_stays_current(void **state)
+static void case_36_callers_context_stays_current(void **state)
 {
     (void)state;
     failing_call_is_reported(CU__ERROR_UNKNOWN, fake_cuda_foreign_context());
@@ -151,7 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(every_call_may_run_out_of_memory),
-        cmocka_unit_test(callers_context_stays_current),
+        cmocka_unit_test(case_36_callers_context_stays_current),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_call_of_the_compiler_may_fail),
         cmocka_unit_test(failures_are_named),

@@ -327,6 +327,51 @@ static void another_thread_cannot_end_a_capture(void **state)
 }
 
 /* Someone else's node on the stream: the launch's own node cannot be told any more. */
+static void *throw_away_elsewhere(void *status)
+{
+    *(ddisp_status *)status = table->capture_end(device, stream, NULL);
+    return NULL;
+}
+
+/* The driver's capture ends with the stream; the backend's is gone at once. */
+static void another_thread_can_throw_a_capture_away(void **state)
+{
+    (void)state;
+    unsigned char block[SAMPLE_BLOCK_BYTES] = {1};
+    void *variant = build("sample_forward", SAMPLE_BLOCK_BYTES), *made = NULL;
+    ddisp_status status = DDISP_STATUS_OK;
+    pthread_t thread;
+    assert_int_equal(table->capture_begin(device, stream), DDISP_STATUS_OK);
+    assert_int_equal(fixture_launch(variant, block, sizeof block, 0), DDISP_STATUS_OK);
+    assert_int_equal(pthread_create(&thread, NULL, throw_away_elsewhere, &status), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, DDISP_STATUS_DRIVER_ERROR);
+    fixture_says("(908)");
+    assert_int_equal(table->capture_end(device, stream, NULL), DDISP_STATUS_OK); /* none is left */
+    table->stream_destroy(device, stream);
+    assert_int_equal(fake_cuda_live_graphs(), 0);
+    assert_int_equal(table->stream_create(device, 0, &made), DDISP_STATUS_OK);
+    stream = made;
+    assert_int_equal(fixture_launch(variant, block, sizeof block, 0), DDISP_STATUS_OK);
+    table->variant_release(device, variant);
+}
+
+/* A capture that cannot be ended for want of a context goes on, until it is thrown away. */
+static void failed_end_leaves_a_capture_to_be_thrown_away(void **state)
+{
+    (void)state;
+    void *graph = NULL;
+    uint64_t ticket = 0;
+    assert_int_equal(table->capture_begin(device, stream), DDISP_STATUS_OK);
+    fake_cuda_fail_function("cuCtxPushCurrent", 1, CU__ERROR_UNKNOWN);
+    assert_int_equal(table->capture_end(device, stream, &graph), DDISP_STATUS_DRIVER_ERROR);
+    assert_null(graph);
+    assert_int_equal(table->stream_mark(device, stream, &ticket), DDISP_STATUS_UNSUPPORTED);
+    assert_int_equal(table->capture_end(device, stream, NULL), DDISP_STATUS_OK);
+    assert_int_equal(table->stream_mark(device, stream, &ticket), DDISP_STATUS_OK);
+    assert_int_equal(fake_cuda_live_graphs(), 0);
+}
+
 static void recording_that_lost_count_is_refused(void **state)
 {
     (void)state;
@@ -356,6 +401,8 @@ int main(void)
         CASE(thrown_away_and_abandoned_recordings_leave_nothing),
         CASE(spoiled_capture_is_reported_and_the_stream_works_again),
         CASE(another_thread_cannot_end_a_capture),
+        CASE(another_thread_can_throw_a_capture_away),
+        CASE(failed_end_leaves_a_capture_to_be_thrown_away),
         CASE(recording_that_lost_count_is_refused),
     };
     return cmocka_run_group_tests(tests, fixture_load, NULL);
