@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """bench/torch_bridge.py: what forward + backward through diffdispatch.torch takes, beside a hand-written autograd.Function.
 
-usage: python3 bench/torch_bridge.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--json]
+usage: python3 bench/torch_bridge.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--json] [--save FILE]
 
 Two functions, with the gradients that are wanted: the product y = a * b, one operation of torch, and the polynomial
 y = c0 + c1 x + c2 x^2, several. They alternate in one process, block by block; medians of blocks are given, for CPU time of the process
-(all its threads) and for the time that passes until the calls return. Needs torch, the built library
+(all its threads) and for the time that passes until the calls return. --json prints what was measured, --save writes it to a file beside
+the table. Needs torch, the built library
 (DDISP_LIBRARY, else the newest build of the tree) and the tests' kernels.
 """
 import argparse
@@ -134,6 +135,7 @@ def main():
     parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--save", type=pathlib.Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     device = torch.device(options.device, 0) if options.device == "cuda" else torch.device(options.device)
@@ -154,14 +156,18 @@ def main():
                                    ("diffdispatch, polynomial", "torch, polynomial"),
                                    ("diffdispatch, kernel adds", "torch"), ("diffdispatch, kernel adds, one frozen", "torch, one frozen"))}
     share = [ours - node for ours, node in zip(medians["diffdispatch"], medians["node without operations"])]
-    if options.json:
-        print(json.dumps({
+    if options.json or options.save:
+        measured = json.dumps({
             "torch": torch.__version__, "diffdispatch": dd.__version__, "device": str(device), "elements": options.elements,
             "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu", "calls": options.calls,
             "median_cpu_ns": {name: value[0] for name, value in medians.items()},
             "median_wall_ns": {name: value[1] for name, value in medians.items()},
-            "ratios_cpu_wall": ratios, "bridge_share_ns_cpu_wall": share, "cpu_ns": cpu, "wall_ns": wall}))
-        return
+            "ratios_cpu_wall": ratios, "bridge_share_ns_cpu_wall": share, "cpu_ns": cpu, "wall_ns": wall})
+        if options.save:
+            options.save.write_text(measured + "\n", encoding="utf-8")
+        if options.json:
+            print(measured)
+            return
     print(f"{options.elements} elements, {device}, torch {torch.__version__}; us per call, medians of {options.blocks} blocks\n"
           "      CPU     wall")
     for name, (one, two) in medians.items():
