@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """bench/accumulate_torch.py: scatter-add and sums through the library, beside torch's in the same process.
 
-usage: python3 bench/accumulate_torch.py [--device cuda|cpu] [--n N] [--blocks N] [--quick] [--json FILE] [--plot FILE.png]
+usage: python3 bench/accumulate_torch.py [--device cuda|cpu] [--n N] [--blocks N] [--quick] [--json FILE] [--plot FILE.png] [--beside FILE]
 
 64 Mi adds into 1 to 16 Mi cells, indices by chance and in runs of 64, f32 and f16: scatter_add beside index_add_, each with and
-without deterministic results; and the sum of everything. The four take turns, block by block, on one stream (on CUDA: torch's,
+without deterministic results; then the sum of everything, adding equal shapes and copying. Rows take turns, block by block, on one stream (on CUDA: torch's,
 timed by events); medians of blocks are given. A row that takes more than 50 ms a call has 3 blocks, one that takes more than
-half a second the one call that showed it. Needs torch and the built library (DDISP_LIBRARY, else the newest build of the tree);
+half a second the one call that showed it. --beside takes what `bench/accumulate --json` printed on the same machine, and adds a
+column for each of its devices' scatter-adds that torch does not share (Vulkan), over torch's index_add_. Needs torch and the built library (DDISP_LIBRARY, else the newest build of the tree);
 the plot needs matplotlib.
 """
 import argparse
@@ -24,6 +25,7 @@ import torch  # noqa: E402
 import diffdispatch as dd  # noqa: E402
 
 BLOCK_US, SLOW_US, HOPELESS_US = 3000.0, 50000.0, 500000.0
+BESIDE = {"sum of all": "sum of all f32", "accumulate": "accumulate f32", "copy": "copy"}  # names in bench/accumulate
 BINS, RUNS = (1, 32, 1024, 65536, 16 << 20), (1, 64)
 
 
@@ -106,9 +108,27 @@ def scatter_rows(library, to, index, source):
     }
 
 
-def sum_rows(library, source):
-    ours, ours_source = library.take(torch.zeros(1, device=source.device), source)
-    return {"ours": lambda: ours.accumulate(ours_source, stream=library.stream), "torch": lambda: source.sum()}
+def dense_rows(library, source):
+    """Name -> the two ways: the sum of everything, adding equal shapes, copying."""
+    to = torch.zeros_like(source)
+    ours_sum, ours_to, ours_source = library.take(torch.zeros(1, device=source.device), to, source)
+    stream = library.stream
+    return {
+        "sum of all": {"ours": lambda: ours_sum.accumulate(ours_source, stream=stream), "torch": lambda: source.sum()},
+        "accumulate": {"ours": lambda: ours_to.accumulate(ours_source, stream=stream), "torch": lambda: to.add_(source)},
+        "copy": {"ours": lambda: ours_to.copy_from(ours_source, stream=stream), "torch": lambda: to.copy_(source)},
+    }
+
+
+def read_beside(path):
+    """What bench/accumulate measured: (rung, row) -> microseconds, of the Vulkan device."""
+    found = {}
+    for line in path.read_text().splitlines() if path else ():
+        if line.startswith("{"):
+            row = json.loads(line)
+            if row["backend"] == "vulkan":
+                found[row["rung"], row["row"]] = row["median_us"]
+    return found
 
 
 def indices(n, bins, run, device):
@@ -150,6 +170,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--plot", type=pathlib.Path)
+    parser.add_argument("--beside", type=pathlib.Path)
     options = parser.parse_args()
     blocks = min(options.blocks, 5) if options.quick else options.blocks
     device = torch.device(options.device)
@@ -157,7 +178,7 @@ def main():
     name = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
     print(f"{name}, torch {torch.__version__}; {options.n} elements, {blocks} blocks")
     print(f"{'adds, us':30} {'ours':>11} {'torch':>11} {'ours det.':>11} {'torch det.':>11} {'x':>7} {'det./ours':>9} {'x det.':>7}")
-    clock, results, known = Clock(device), [], {}
+    clock, results, known, beside = Clock(device), [], {}, read_beside(options.beside)
     torch.manual_seed(1)
     for dtype, kind in (("f32", torch.float32), ("f16", torch.float16)):
         source = torch.rand(options.n, device=device).mul_(2).sub_(1).to(kind)
@@ -175,17 +196,27 @@ def main():
                 for row, us in series.items():
                     results.append({"row": row, "dtype": dtype, "bins": bins, "run": run, "n": options.n, "us": us})
                 theirs = median.get("torch, deterministic", float("nan"))
-                print(f"{f'{dtype}, {bins} cells' + (f', runs of {run}' if run > 1 else ''):30} {median['ours']:11.1f} "
+                name = f"{dtype}, {bins} cells" + (f", runs of {run}" if run > 1 else "")
+                print(f"{name:30} {median['ours']:11.1f} "
                       f"{median['torch']:11.1f} {median['ours, deterministic']:11.1f} {theirs:11.1f} "
                       f"{median['torch'] / median['ours']:7.1f} {median['ours, deterministic'] / median['ours']:9.2f} "
                       f"{theirs / median['ours, deterministic']:7.1f}", flush=True)
+                vulkan, fixed = beside.get((name, "ours")), beside.get((name, "deterministic"))
+                if vulkan and fixed:
+                    print(f"{'  on Vulkan':30} {vulkan:11.1f} {median['torch']:11.1f} {fixed:11.1f} {theirs:11.1f} "
+                          f"{median['torch'] / vulkan:7.1f} {fixed / vulkan:9.2f} {theirs / fixed:7.1f}", flush=True)
         if dtype == "f32":
-            series = measure(clock, sum_rows(library, source), blocks)
-            for row, us in series.items():
-                results.append({"row": row, "dtype": dtype, "sum": True, "n": options.n, "us": us})
-            median = {row: statistics.median(us) for row, us in series.items()}
-            print(f"{'f32, sum of all':30} {median['ours']:11.1f} {median['torch']:11.1f}"
-                  f"{'':24} ours / torch {median['ours'] / median['torch']:.3f}", flush=True)
+            for name, rows in dense_rows(library, source).items():
+                series = measure(clock, rows, blocks)
+                for row, us in series.items():
+                    results.append({"row": row, "dtype": dtype, "dense": name, "n": options.n, "us": us})
+                median = {row: statistics.median(us) for row, us in series.items()}
+                print(f"{f'f32, {name}':30} {median['ours']:11.1f} {median['torch']:11.1f}"
+                      f"{'':24} ours / torch {median['ours'] / median['torch']:.3f}", flush=True)
+                vulkan = beside.get(("dense", BESIDE[name]))
+                if vulkan:
+                    print(f"{'  on Vulkan':30} {vulkan:11.1f} {median['torch']:11.1f}"
+                          f"{'':24} ours / torch {vulkan / median['torch']:.3f}", flush=True)
     if options.json:
         options.json.write_text("\n".join(json.dumps(result) for result in results) + "\n")
     if options.plot:
