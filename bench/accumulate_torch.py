@@ -4,11 +4,11 @@
 usage: python3 bench/accumulate_torch.py [--device cuda|cpu] [--n N] [--blocks N] [--quick] [--json FILE] [--plot FILE.png] [--beside FILE]
 
 64 Mi adds into 1 to 16 Mi cells, indices by chance and in runs of 64, f32 and f16: scatter_add beside index_add_, each with and
-without deterministic results; then the sum of everything, adding equal shapes and copying. Rows take turns, block by block, on one stream (on CUDA: torch's,
-timed by events); medians of blocks are given. A row that takes more than 50 ms a call has 3 blocks, one that takes more than
-half a second the one call that showed it. --beside takes what `bench/accumulate --json` printed on the same machine, and adds a
-column for each of its devices' scatter-adds that torch does not share (Vulkan), over torch's index_add_. Needs torch and the built library (DDISP_LIBRARY, else the newest build of the tree);
-the plot needs matplotlib.
+without deterministic results; then the sum of everything, adding equal shapes and copying. Rows take turns, block by block, on one
+stream (on CUDA: torch's, timed by events); medians of blocks are given. A row that takes more than 50 ms a call has 3 blocks, one
+that takes more than half a second the one call that showed it. --beside takes what `bench/accumulate --json` printed on the same
+machine, and adds what Vulkan took to each row. Needs torch and the built library (DDISP_LIBRARY, else the newest build of the
+tree); the plot needs matplotlib.
 """
 import argparse
 import json
