@@ -90,7 +90,8 @@ module ddisp
         integer(c_int32_t) :: dtype, grad_dtype, flags, rank
         integer(c_int64_t) :: shape(8), stride(8), add_stride(8), read_stride(8)
         real(c_double) :: scale
-        integer(c_int64_t) :: sticky, reserved
+        integer(c_int64_t) :: sticky
+        real(c_double) :: limit
     end type
     type, bind(C) :: mul_block_type
         type(block_type) :: head

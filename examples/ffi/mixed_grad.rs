@@ -160,7 +160,7 @@ struct DeviceTensor {
     read_stride: [i64; 8],
     scale: f64,
     sticky: u64,
-    reserved: u64,
+    limit: f64,
 }
 
 #[link(name = "diffdispatch")]

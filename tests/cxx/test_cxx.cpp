@@ -10,8 +10,9 @@ extern "C" {
 #include <diffdispatch/device/ddisp_block.h>
 
 #include <array>
-#include <cmath>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace
@@ -215,6 +216,29 @@ void memory_and_order(const dd::device &device)
     CHECK(read(copy, 3) == floats({11, 15, 26}));
     DO(device.synchronize());
     CHECK(device.status() == DDISP_STATUS_OK);
+
+    const dd::event begin = GET(dd::event::create(device, DDISP_EVENT_TIMED));
+    const dd::event end = GET(dd::event::create(device, DDISP_EVENT_TIMED));
+    std::atomic<int> told{0};
+    DO(begin.record(first));
+    DO(sum.fill(3, first));
+    DO(end.record(first));
+    DO(end.notify(
+        [](void *user, ddisp_status status) {
+            *static_cast<std::atomic<int> *>(user) = status == DDISP_STATUS_OK ? 1 : 2;
+        },
+        &told));
+    DO(first.synchronize());
+    (void)GET(end.elapsed_since(begin));
+    CHECK(STATUS_OF(begin.elapsed_since(mark)) == DDISP_STATUS_INVALID_ARGUMENT); /* not timed */
+    while (told == 0)
+        std::this_thread::yield();
+    CHECK(told == 1);
+
+    DO(device.set_memory_limit(1 << 20));
+    CHECK(STATUS_OF(dd::buffer::create(device, 64 << 20)) == DDISP_STATUS_OUT_OF_DEVICE_MEMORY);
+    DO(device.set_memory_limit(0));
+    DO(dd::buffer::create(device, 2 << 20));
     CHECK(GET(device.statistics()).bytes_live > 0);
     DO(device.trim());
 }
@@ -305,6 +329,11 @@ void handles(const dd::device &host)
 
 void failures(const dd::context &context, const dd::device &host, const dd::kernel &mul)
 {
+    const ddisp_chain native = {sizeof native, 1, nullptr};
+    ddisp_chain needs = native;
+    CHECK(STATUS_OF(context.wrap("nothing", &native)) == DDISP_STATUS_NOT_FOUND);
+    CHECK(STATUS_OF(context.backend_needs("host", &needs)) == DDISP_STATUS_UNSUPPORTED);
+    CHECK(STATUS_OF(dd::buffer::wrap_native(host, &native, 4)) == DDISP_STATUS_UNSUPPORTED);
     CHECK(STATUS_OF(context.open("nothing:7")) == DDISP_STATUS_NOT_FOUND);
     CHECK(dd::last_error_message().find("nothing") != std::string::npos);
     const dd::tensor a = made(host, {1, 2}), y = made(host, {0, 0});

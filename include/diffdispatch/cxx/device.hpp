@@ -31,6 +31,13 @@ class context
     }
     /** Opens "auto", "host", "cuda:0", "vulkan:uuid=..." */
     result<device> open(const char *spec = "auto") const;
+    /** A device of the application's own: &desc.head of one of the backend's structs. */
+    result<device> wrap(const char *backend, const ddisp_chain *native) const;
+    /** Fills one of the backend's structs with what it needs of the application's objects. */
+    result<void> backend_needs(const char *backend, ddisp_chain *needs) const
+    {
+        return detail::done(ddisp_backend_get_needs(get(), backend, needs));
+    }
     result<uint32_t> device_count() const
     {
         uint32_t count = 0;
@@ -99,6 +106,11 @@ class device : public shared_handle<device, ddisp_device, ddisp_device_retain, d
     {
         return detail::done(ddisp_device_synchronize(get(), timeout_ns));
     }
+    /** Most bytes handed out at once; 0: no limit. */
+    result<void> set_memory_limit(uint64_t limit_bytes) const
+    {
+        return detail::done(ddisp_device_set_memory_limit(get(), limit_bytes));
+    }
     result<void> trim() const
     {
         return detail::done(ddisp_device_trim(get()));
@@ -109,6 +121,13 @@ inline result<device> context::open(const char *spec) const
 {
     ddisp_device *made = nullptr;
     const ddisp_status status = ddisp_device_open(get(), spec, &made);
+    return detail::give(status, device::adopt(made));
+}
+
+inline result<device> context::wrap(const char *backend, const ddisp_chain *native) const
+{
+    ddisp_device *made = nullptr;
+    const ddisp_status status = ddisp_device_wrap(get(), backend, native, &made);
     return detail::give(status, device::adopt(made));
 }
 
@@ -166,7 +185,7 @@ class stream_ref
     ddisp_stream *raw_ = nullptr;
 };
 
-/** A mark in a stream. */
+/** A mark in a stream. Timed with DDISP_EVENT_TIMED. */
 class event : public shared_handle<event, ddisp_event, ddisp_event_retain, ddisp_event_release>
 {
   public:
@@ -186,6 +205,18 @@ class event : public shared_handle<event, ddisp_event, ddisp_event_retain, ddisp
         const ddisp_status status = ddisp_event_query(get());
         const bool pending = status == DDISP_STATUS_NOT_READY;
         return detail::give(pending ? ddisp_status(DDISP_STATUS_OK) : status, !pending);
+    }
+    /** Nanoseconds of the device's time since an earlier mark; both are timed. */
+    result<uint64_t> elapsed_since(const event &begin) const
+    {
+        uint64_t passed_ns = 0;
+        const ddisp_status status = ddisp_event_elapsed(begin.get(), get(), &passed_ns);
+        return detail::give(status, passed_ns);
+    }
+    /** Has a function called once, on a thread of the library's, when the marked work is done. */
+    result<void> notify(ddisp_notify_function function, void *user_data = nullptr) const
+    {
+        return detail::done(ddisp_event_notify(get(), function, user_data));
     }
     result<void> synchronize(uint64_t timeout_ns = DDISP_TIMEOUT_INFINITE) const
     {
@@ -215,6 +246,16 @@ class buffer : public shared_handle<buffer, ddisp_buffer, ddisp_buffer_retain, d
         ddisp_buffer *made = nullptr;
         const ddisp_status status =
             ddisp_buffer_wrap(on.get(), address, size_bytes, release, user_data, &made);
+        return detail::give(status, adopt(made));
+    }
+    /** Over a buffer that is more than an address; as context::wrap. */
+    static result<buffer> wrap_native(const device &on, const ddisp_chain *native,
+                                      uint64_t size_bytes, ddisp_release_function release = nullptr,
+                                      void *user_data = nullptr)
+    {
+        ddisp_buffer *made = nullptr;
+        const ddisp_status status =
+            ddisp_buffer_wrap_native(on.get(), native, size_bytes, release, user_data, &made);
         return detail::give(status, adopt(made));
     }
     uint64_t address() const noexcept
