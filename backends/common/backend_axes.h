@@ -101,6 +101,14 @@ static inline void backend_axes_merge(backend_axes *axes)
     axes->rank = rank;
 }
 
+/** Takes the innermost axis off, which is {1, {0}} when there is none. */
+static inline backend_axis backend_axes_take_inner(backend_axes *axes)
+{
+    if (axes->rank == 0)
+        return (backend_axis){1, {0}};
+    return axes->axis[--axes->rank];
+}
+
 static inline uint64_t backend_axes_count(const backend_axes *axes)
 {
     uint64_t count = 1;

@@ -22,7 +22,7 @@ static bool is_float(ddisp_dtype dtype)
 
 /* An operation whose operands have the same elements. Axes: of the destination, of the source. */
 typedef struct elements {
-    cuda__axes axes;
+    backend_axes axes;
     uint64_t to, from;
     int64_t to_size, from_size;
 } elements;
@@ -34,14 +34,14 @@ static elements collapse(const ddisp_backend_tensor *destination,
                    .from = source->address,
                    .to_size = cuda__dtype_size(destination->dtype),
                    .from_size = cuda__dtype_size(source->dtype)};
-    int64_t offsets[CUDA__OPERANDS] = {0};
+    int64_t offsets[BACKEND_OPERANDS] = {0};
     for (uint32_t i = 0; i < destination->rank; i++) {
-        cuda__axes_add(&it.axes, destination->shape[i], destination->strides[i] * it.to_size,
-                       source->strides[i] * it.from_size, 0);
+        backend_axes_add(&it.axes, destination->shape[i], destination->strides[i] * it.to_size,
+                         source->strides[i] * it.from_size, 0);
     }
-    cuda__axes_turn(&it.axes, offsets);
-    cuda__axes_sort(&it.axes);
-    cuda__axes_merge(&it.axes);
+    backend_axes_turn(&it.axes, offsets);
+    backend_axes_sort(&it.axes);
+    backend_axes_merge(&it.axes);
     it.to += (uint64_t)offsets[0];
     it.from += (uint64_t)offsets[1];
     return it;
@@ -50,7 +50,7 @@ static elements collapse(const ddisp_backend_tensor *destination,
 /* Both are lines without gaps. */
 static bool is_dense(const elements *it)
 {
-    const cuda__axis *axis = &it->axes.axis[0];
+    const backend_axis *axis = &it->axes.axis[0];
     return it->axes.rank == 0 || (it->axes.rank == 1 && axis->stride[0] == it->to_size &&
                                   axis->stride[1] == it->from_size);
 }
@@ -58,9 +58,9 @@ static bool is_dense(const elements *it)
 /* The work as elements.cu takes it, and the groups that it needs. */
 static uint64_t write_each(const elements *it, bool in_lines, work_each *work)
 {
-    cuda__axes outer = it->axes;
-    cuda__axis inner = cuda__axes_take_inner(&outer);
-    const cuda__axes *axes = &it->axes;
+    backend_axes outer = it->axes;
+    backend_axis inner = backend_axes_take_inner(&outer);
+    const backend_axes *axes = &it->axes;
     uint64_t groups;
     work->to = it->to;
     work->from = it->from;
@@ -71,9 +71,9 @@ static uint64_t write_each(const elements *it, bool in_lines, work_each *work)
         work->line_groups = (uint32_t)((work->line + piece - 1) / piece);
         work->to_step = inner.stride[0];
         work->from_step = inner.stride[1];
-        groups = cuda__axes_count(&outer) * work->line_groups;
+        groups = backend_axes_count(&outer) * work->line_groups;
     } else {
-        groups = (cuda__axes_count(axes) + WORK_GROUP - 1) / WORK_GROUP;
+        groups = (backend_axes_count(axes) + WORK_GROUP - 1) / WORK_GROUP;
     }
     cuda__axes_write(axes, &work->axes, work->to_stride, work->from_stride, NULL);
     return groups;
@@ -86,7 +86,7 @@ static uint64_t write_each(const elements *it, bool in_lines, work_each *work)
 static void widen(elements *it, uint64_t *bits)
 {
     while (it->to_size < 8 && it->axes.rank > 0) {
-        cuda__axis *inner = &it->axes.axis[it->axes.rank - 1];
+        backend_axis *inner = &it->axes.axis[it->axes.rank - 1];
         uint64_t aligned = it->to | it->from;
         for (uint32_t i = 0; i + 1 < it->axes.rank; i++) {
             aligned |= (uint64_t)it->axes.axis[i].stride[0] | (uint64_t)it->axes.axis[i].stride[1];
@@ -120,7 +120,7 @@ static ddisp_status copy(cuda__device *device, cuda__stream *stream, elements *i
         return move(device, stream, CUDA__KERNEL_COPY, it, 0);
     }
     cu__result result = device->api->memcpy_dtod_async(
-        it->to, it->from, cuda__axes_count(&it->axes) * (uint64_t)it->to_size, stream->handle);
+        it->to, it->from, backend_axes_count(&it->axes) * (uint64_t)it->to_size, stream->handle);
     return result == CU__SUCCESS ? DDISP_STATUS_OK
                                  : cuda__fail(device, result, "cuMemcpyDtoDAsync");
 }
@@ -153,7 +153,7 @@ static ddisp_status add_halves(cuda__device *device, cuda__stream *stream, const
 {
     bool exact = each->to_type == each->from_type && each->alpha == 1.0;
     bool native = exact && (each->to_type == DDISP_DTYPE_F16 || device->capability_major >= 9);
-    work_halves work = {.count = cuda__axes_count(&it->axes),
+    work_halves work = {.count = backend_axes_count(&it->axes),
                         .to = it->to / 4 * 4,
                         .from = it->from,
                         .from_stride = it->axes.rank ? it->axes.axis[0].stride[1] : 0,

@@ -12,7 +12,7 @@
 #define LEAST_TERMS UINT64_C(64)   /* of a chunk, for a thread */
 
 typedef struct reduction {
-    cuda__axes cells, terms; /* operands: the source; of cells also the destination */
+    backend_axes cells, terms; /* operands: the source; of cells also the destination */
     uint64_t to, from;
     ddisp_dtype to_type, from_type;
     double alpha;
@@ -34,13 +34,12 @@ static uint32_t log2_up(uint64_t value, uint32_t most)
     return log2;
 }
 
-static uint64_t step_of(const cuda__axes *axes)
+static uint64_t step_of(const backend_axes *axes)
 {
     if (axes->rank == 0) {
         return UINT64_MAX;
     }
-    int64_t stride = axes->axis[axes->rank - 1].stride[0];
-    return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+    return backend_stride_size(axes->axis[axes->rank - 1].stride[0]);
 }
 
 /* Shares a group's 256 threads out: 2^width_log2 cells, the rest for the terms of each. */
@@ -90,8 +89,8 @@ static ddisp_status finish(cuda__device *device, cuda__stream *stream, const red
         rest.cells.axis[i].stride[0] = stride;
         stride *= rest.cells.axis[i].extent;
     }
-    rest.terms = (cuda__axes){0};
-    cuda__axes_add(&rest.terms, (int64_t)chunks, stride, 0, 0);
+    rest.terms = (backend_axes){0};
+    backend_axes_add(&rest.terms, (int64_t)chunks, stride, 0, 0);
     work_reduce work = {.to = rest.to, .from = rest.from, .alpha = rest.alpha};
     work.to_type = rest.to_type;
     work.from_type = rest.from_type;
@@ -147,17 +146,17 @@ ddisp_status cuda__reduce(cuda__device *device, cuda__stream *stream,
     int64_t from_size = cuda__dtype_size(source->dtype);
     for (uint32_t i = 0; i < destination->rank; i++) {
         bool summed = destination->shape[i] > 1 && destination->strides[i] == 0;
-        cuda__axes_add(summed ? &it.terms : &it.cells, destination->shape[i],
-                       source->strides[i] * from_size, destination->strides[i] * to_size, 0);
+        backend_axes_add(summed ? &it.terms : &it.cells, destination->shape[i],
+                         source->strides[i] * from_size, destination->strides[i] * to_size, 0);
     }
-    int64_t offsets[CUDA__OPERANDS] = {0};
-    cuda__axes_turn(&it.terms, offsets);
-    cuda__axes_turn(&it.cells, offsets);
+    int64_t offsets[BACKEND_OPERANDS] = {0};
+    backend_axes_turn(&it.terms, offsets);
+    backend_axes_turn(&it.cells, offsets);
     it.from += (uint64_t)offsets[0];
     it.to += (uint64_t)offsets[1];
-    cuda__axes_sort(&it.terms);
-    cuda__axes_sort(&it.cells);
-    cuda__axes_merge(&it.terms);
-    cuda__axes_merge(&it.cells);
+    backend_axes_sort(&it.terms);
+    backend_axes_sort(&it.cells);
+    backend_axes_merge(&it.terms);
+    backend_axes_merge(&it.cells);
     return reduce(device, stream, &it);
 }

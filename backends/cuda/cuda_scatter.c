@@ -57,13 +57,13 @@ static void number_cells(const ddisp_backend_tensor *destination, uint32_t axis,
                          scatter *s, int64_t cell_strides[8])
 {
     int64_t size = cuda__dtype_size(destination->dtype), stride = 1;
-    cuda__axes cells = {0};
+    backend_axes cells = {0};
     for (uint32_t i = 0; i < destination->rank; i++) { /* operand 2: which axis it is */
-        cuda__axes_add(&cells, i == axis ? extent : destination->shape[i],
-                       destination->strides[i] * size, 0, (int64_t)i);
+        backend_axes_add(&cells, i == axis ? extent : destination->shape[i],
+                         destination->strides[i] * size, 0, (int64_t)i);
         cell_strides[i] = 0;
     }
-    cuda__axes_sort(&cells);
+    backend_axes_sort(&cells);
     for (uint32_t i = cells.rank; i-- > 0;) {
         cell_strides[cells.axis[i].stride[2]] = stride;
         cells.axis[i].stride[1] = stride;
@@ -72,7 +72,7 @@ static void number_cells(const ddisp_backend_tensor *destination, uint32_t axis,
     }
     s->work.index_cells = cell_strides[axis];
     cell_strides[axis] = 0;
-    cuda__axes_merge(&cells);
+    backend_axes_merge(&cells);
     cuda__axes_write(&cells, &s->work.cells, s->work.to_stride, NULL, NULL);
 }
 
@@ -82,15 +82,15 @@ static void describe(scatter *s, const ddisp_backend_tensor *destination, uint32
 {
     work_scatter *work = &s->work;
     int64_t cell_strides[8];
-    cuda__axes items = {0};
+    backend_axes items = {0};
     number_cells(destination, axis, axis_extent, s, cell_strides);
     for (uint32_t i = 0; i < source->rank; i++) {
-        cuda__axes_add(&items, source->shape[i],
-                       source->strides[i] * cuda__dtype_size(source->dtype),
-                       index->strides[i] * cuda__dtype_size(index->dtype), cell_strides[i]);
+        backend_axes_add(&items, source->shape[i],
+                         source->strides[i] * cuda__dtype_size(source->dtype),
+                         index->strides[i] * cuda__dtype_size(index->dtype), cell_strides[i]);
     }
-    cuda__axes_sort(&items);
-    cuda__axes_merge(&items);
+    backend_axes_sort(&items);
+    backend_axes_merge(&items);
     cuda__axes_write(&items, &work->items, work->from_stride, work->index_stride,
                      work->cell_stride);
     work->to = destination->address;

@@ -76,9 +76,7 @@ static ddisp_status refuse_dtype(const vulkan__device *device, const char *what,
 static void cut_into_lines(const elements *it, vulkan__operation *operation, push *pushed)
 {
     backend_axes outer = it->axes;
-    backend_axis inner = {1, {0}};
-    if (outer.rank > 0)
-        inner = outer.axis[--outer.rank];
+    backend_axis inner = backend_axes_take_inner(&outer);
     pushed->to = it->to;
     pushed->from = it->from;
     if (outer.rank == 0 || inner.extent >= LONG_LINE) {
