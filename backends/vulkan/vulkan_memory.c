@@ -162,11 +162,15 @@ static ddisp_status out_of_memory(vulkan__device *device, uint64_t size_bytes, V
 {
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY)
         return vulkan__check(device, result, function);
-    return backend_fail(device->services, DDISP_STATUS_OUT_OF_DEVICE_MEMORY, result,
-                        "%s: no room for %" PRIu64 " bytes of its %" PRIu64 ": %s gave %s (%d)",
-                        device->adapter->properties.deviceName, size_bytes,
-                        device->adapter->memory_bytes, function, vulkan__result_name(result),
-                        (int)result);
+    pthread_mutex_lock(&device->lock);
+    uint64_t held = device->block_bytes;
+    pthread_mutex_unlock(&device->lock);
+    return backend_fail(
+        device->services, DDISP_STATUS_OUT_OF_DEVICE_MEMORY, result,
+        "%s: %" PRIu64 " bytes were asked for, of its %" PRIu64 " the library holds "
+        "%" PRIu64 ": %s gave %s (%d)",
+        device->adapter->properties.deviceName, size_bytes, device->adapter->memory_bytes, held,
+        function, vulkan__result_name(result), (int)result);
 }
 
 ddisp_status vulkan__memory_allocate(void *device_handle, void *stream_handle, uint64_t size_bytes,

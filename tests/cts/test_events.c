@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static ddisp_event *event(cts *t, uint64_t flags)
 {
@@ -231,6 +233,116 @@ static void capture_goes_on_when_another_thread_tries_to_end_it(cts *t)
     ddisp_graph_release(ending.graph);
 }
 
+/* ---- threads, contexts, processes */
+
+struct user {
+    pthread_t thread;
+    ddisp_device *device;
+    ddisp_kernel *kernel;
+    float factor, found;
+    ddisp_status status;
+};
+
+/* A thousand launches on a stream of its own. */
+static void *use_device(void *argument)
+{
+    struct user *u = argument;
+    ddisp_stream *stream = NULL;
+    ddisp_tensor *x = NULL, *y = NULL;
+    float values[64] = {0};
+    const int64_t n = 64;
+    ddisp_status status = ddisp_stream_create(u->device, 0, &stream);
+    if (!status)
+        status = ddisp_tensor_create(u->device, DDISP_DTYPE_F32, 1, &n, 0, &x);
+    if (!status)
+        status = ddisp_tensor_create(u->device, DDISP_DTYPE_F32, 1, &n, 0, &y);
+    if (!status)
+        status = ddisp_tensor_fill(x, u->factor, stream);
+    for (int i = 0; i < 1000 && !status; i++)
+        status = forward(u->kernel, stream, x, y);
+    if (!status)
+        status = ddisp_tensor_read(y, values, sizeof values, stream);
+    u->found = values[63];
+    u->status = status;
+    ddisp_tensor_release(x);
+    ddisp_tensor_release(y);
+    ddisp_stream_release(stream);
+    return NULL;
+}
+
+/* Case 38: eight threads and two contexts on one device. */
+static void case_38_eight_threads_in_two_contexts(cts *t)
+{
+    enum { THREADS = 8 };
+    struct user users[THREADS];
+    ddisp_context *other = NULL;
+    ddisp_device *device = NULL;
+    ddisp_kernel *kernels[2] = {cts_kernel(t, &cts_square), NULL};
+    CTS_OK(ddisp_context_create(NULL, &other));
+    ddisp_status status = ddisp_device_open(other, t->info.spec, &device);
+    cts second = {.context = other, .device = device, .own = t->own};
+    if (!status)
+        kernels[1] = cts_kernel(&second, &cts_square);
+    for (int i = 0; i < THREADS && !status; i++) {
+        users[i] = (struct user){.device = i % 2 ? device : t->device,
+                                 .kernel = kernels[i % 2],
+                                 .factor = (float)(i + 1)};
+        assert_int_equal(pthread_create(&users[i].thread, NULL, use_device, &users[i]), 0);
+    }
+    for (int i = 0; i < THREADS && !status; i++)
+        (void)pthread_join(users[i].thread, NULL);
+    ddisp_device_release(device);
+    ddisp_context_release(other); /* the fixture's kernel holds it */
+    CTS_OK(status);
+    for (int i = 0; i < THREADS; i++)
+        CTS_CHECK(!users[i].status && users[i].found == users[i].factor * users[i].factor,
+                  "thread %d: %s, %g", i, ddisp_status_name(users[i].status),
+                  (double)users[i].found);
+}
+
+/* In a forked child every call says so at once, and the parent goes on. */
+static int forked_child(cts *t, ddisp_kernel *kernel, ddisp_tensor *x, ddisp_tensor *y,
+                        ddisp_event *done)
+{
+    float values[3];
+    ddisp_tensor *made = NULL;
+    const int64_t n = 3;
+    bool told =
+        forward(kernel, NULL, x, y) == DDISP_STATUS_FORKED &&
+        ddisp_tensor_read(y, values, sizeof values, NULL) == DDISP_STATUS_FORKED &&
+        ddisp_tensor_create(t->device, DDISP_DTYPE_F32, 1, &n, 0, &made) == DDISP_STATUS_FORKED &&
+        ddisp_event_query(done) == DDISP_STATUS_FORKED &&
+        ddisp_event_notify(done, note_call, NULL) == DDISP_STATUS_FORKED &&
+        ddisp_device_set_memory_limit(t->device, 1) == DDISP_STATUS_FORKED &&
+        ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE) == DDISP_STATUS_FORKED;
+    return told ? 0 : 1;
+}
+
+static void case_49_forked_child_is_told_at_once(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2, 3), *y = cts_vector(t, 3, 0, NULL);
+    struct called called = {.event = event(t, 0)};
+    int result = 0;
+    CTS_FORWARD(kernel, x, y);
+    CTS_OK(ddisp_event_record(called.event, NULL));
+    CTS_OK(ddisp_event_notify(called.event, note_call, &called)); /* its thread is there now */
+    pid_t process = fork();
+    if (process == 0) {
+        (void)alarm(20); /* a hang ends the child */
+        _exit(forked_child(t, kernel, x, y, called.event));
+    }
+    assert_true(process > 0);
+    assert_int_equal(waitpid(process, &result, 0), process);
+    CTS_CHECK(WIFEXITED(result) && WEXITSTATUS(result) == 0, "the child ended with 0x%x",
+              (unsigned)result);
+    while (atomic_load(&called.count) == 0)
+        (void)sched_yield();
+    CTS_FORWARD(kernel, y, x);
+    CTS_VALUES(x, 1, 16, 81);
+    ddisp_event_release(called.event);
+}
+
 const cts_test cts_event_tests[] = {
     CTS_TEST(work_of_a_stream_is_in_order),
     CTS_TEST(case_41_streams_in_the_order_of_events),
@@ -238,5 +350,7 @@ const cts_test cts_event_tests[] = {
     CTS_TEST(time_between_two_events),
     CTS_TEST(function_is_called_when_work_is_done),
     CTS_TEST(capture_goes_on_when_another_thread_tries_to_end_it),
+    CTS_TEST(case_38_eight_threads_in_two_contexts),
+    CTS_TEST(case_49_forked_child_is_told_at_once),
     CTS_END,
 };

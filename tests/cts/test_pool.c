@@ -114,7 +114,8 @@ static void repeat(cts *t, bool backward)
     assert_int_equal(late.bytes_live, early.bytes_live);
     assert_int_equal(late.gradient_bytes_live, early.gradient_bytes_live);
     assert_int_equal(late.allocations - late.frees, early.allocations - early.frees);
-    assert_int_equal(late.allocations - early.allocations, backward ? (uint64_t)(steps - EARLY) : 0);
+    assert_int_equal(late.allocations - early.allocations,
+                     backward ? (uint64_t)(steps - EARLY) : 0);
     CTS_CHECK(late.bytes_reserved_peak <= early.bytes_reserved_peak + (UINT64_C(64) << 20),
               "memory taken from the driver grew from %llu to %llu",
               (unsigned long long)early.bytes_reserved_peak,

@@ -31,7 +31,35 @@ void step_fail_at(uint64_t nth, int result);
 const char *step_failed(void);
 /** What is alive in the driver. */
 uint64_t step_live(void);
+/** What must hold after every call. */
+void step_check(const char *step);
 /** Work that was recorded is gone with such a failure, so that it cannot come right. */
 bool step_loses_work(const char *failed);
+
+/* ---- the calls of a step (step_calls.c) */
+
+enum { N = 64 }; /* elements of each tensor */
+
+typedef struct run {
+    ddisp_context *context;
+    ddisp_device *device;
+    ddisp_kernel *kernels[2]; /* opaque, switched */
+    ddisp_tensor *a, *b, *y, *upstream;
+    ddisp_stream *stream;
+    ddisp_plan *plan;
+    ddisp_graph *graph;
+    ddisp_event *events[2];
+    float found[N];
+    bool fatal;
+    uint32_t failures;
+} run;
+
+/** Each does all or nothing. */
+typedef struct step_call {
+    const char *name;
+    ddisp_status (*run)(run *r);
+} step_call;
+extern const step_call steps[];
+extern const size_t step_count;
 
 #endif

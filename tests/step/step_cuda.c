@@ -44,6 +44,10 @@ void step_prepare(void)
 {
     fake_cuda_reset();
     fake_cuda_set_launcher(play);
+    if (!fake_cuda_current_context()) {
+        (void)cuInit(0);
+        (void)cuCtxPushCurrent_v2(fake_cuda_foreign_context());
+    }
 }
 
 void step_fail_at(uint64_t nth, int result)
@@ -59,6 +63,13 @@ const char *step_failed(void)
 uint64_t step_live(void)
 {
     return fake_cuda_live();
+}
+
+/* Case 36: the context that the program has made current stays so, whatever is called and fails. */
+void step_check(const char *step)
+{
+    if (fake_cuda_current_context() != fake_cuda_foreign_context())
+        fail_msg("%s left another context current", step);
 }
 
 bool step_loses_work(const char *failed)
