@@ -157,6 +157,44 @@ static void a_graph_keeps_what_it_uses(cts *t)
     ddisp_graph_release(graph);
 }
 
+/* Long sums and deterministic scatter-adds compute in memory of their own, which is the graph's:
+ * each replay begins with it as the first did. */
+static void sums_are_recorded_with_the_memory_they_need(cts *t)
+{
+    enum { N = 70000 };
+    static double ones[N];
+    int64_t n = N, one = 1, zero = 0;
+    ddisp_accumulate_options options = DDISP_ZERO;
+    options.size = (uint32_t)sizeof options;
+    options.flags = DDISP_ACCUMULATE_DETERMINISTIC;
+    if (!cts_accumulates(t))
+        CTS_SKIP(t, "%s does not add tensors", t->info.spec);
+    for (int i = 0; i < N; i++)
+        ones[i] = 1;
+    ddisp_tensor *from = cts_numbers(t, DDISP_DTYPE_F32, 1, &n, NULL, ones), *index = NULL;
+    ddisp_tensor *place = cts_numbers(t, DDISP_DTYPE_I32, 1, &one, NULL, (const double[]){1});
+    ddisp_tensor *sum = CTS_VECTOR(t, 0, 0), *cells = CTS_VECTOR(t, 0, 0, 0, 0);
+    CTS_OK(ddisp_tensor_as_strided(place, 1, &n, &zero, cts_offset(place), &index));
+    (void)cts_own(t, index);
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(ddisp_tensor_accumulate(sum, from, 1, NULL, stream));
+    CTS_OK(ddisp_tensor_scatter_add(cells, 0, index, from, &options, stream));
+    ddisp_graph *graph = captured(stream);
+    ddisp_tensor *more = cts_numbers(t, DDISP_DTYPE_F32, 1, &n, NULL, ones);
+    for (int i = 0; i < 3; i++)
+        CTS_OK(ddisp_graph_launch(graph, stream));
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_VALUES(sum, 3 * N);
+    CTS_VALUES(cells, 0, 3 * N, 0);
+    cts_read(more, ones, N);
+    for (int i = 0; i < N; i++)
+        CTS_CHECK(ones[i] == 1, "element %d of other memory is %g, not 1", i, ones[i]);
+    ddisp_graph_release(graph);
+}
+
 /* ---- what is refused while work is recorded */
 
 static void results_are_refused_while_work_is_recorded(cts *t)
@@ -344,6 +382,7 @@ const cts_test cts_graph_tests[] = {
     CTS_TEST(ten_replays_are_ten_steps),
     CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
     CTS_TEST(a_graph_keeps_what_it_uses),
+    CTS_TEST(sums_are_recorded_with_the_memory_they_need),
     CTS_TEST(results_are_refused_while_work_is_recorded),
     CTS_TEST(a_gradient_must_be_left_as_it_was),
     CTS_TEST(an_unfinished_capture_leaves_nothing),
