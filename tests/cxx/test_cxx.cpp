@@ -109,6 +109,7 @@ void policies(const dd::context &context, const dd::device &device, const dd::ke
     const dd::tensor gy = made(device, {1, 10, 100});
     const dd::report report = GET(dd::report::create(context));
     const dd::stream stream = GET(dd::stream::create(device));
+    DO(device.synchronize()); /* the writes ran in the device's own stream */
     const struct {
         ddisp_policy policy;
         ddisp_backing backing;
@@ -166,6 +167,7 @@ void plans_and_graphs(const dd::device &device, const dd::kernel &mul)
     CHECK(read(y, 2) == floats({5, 12}));
 
     const dd::stream stream = GET(dd::stream::create(device));
+    DO(device.synchronize());
     DO(stream.begin_capture());
     DO(dd::launch(mul, DDISP_MODE_FORWARD).on(stream).run(a, b, y));
     const dd::graph graph = GET(stream.end_capture());
@@ -197,6 +199,7 @@ void memory_and_order(const dd::device &device)
     const dd::stream second = GET(dd::stream::create(device));
     const dd::event mark = GET(dd::event::create(device));
     const dd::tensor sum = made(device, {0, 0, 0});
+    DO(device.synchronize());
     DO(sum.fill(1, first));
     DO(mark.record(first));
     DO(second.wait(mark));
