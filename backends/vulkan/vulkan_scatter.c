@@ -18,10 +18,11 @@
 /** With fewer elements for a cell than this its copies would cost more than they save. */
 #define WORTH_SHARING UINT64_C(8)
 #define LEAST_SHARED  UINT64_C(16384)
-/** Groups on a multiprocessor: of those that share, which add their cells in the end, as many as
- * run at once; of others more, so that they end together. */
-#define GROUPS_SHARED   4u
-#define GROUPS_UNSHARED 16u
+/** Groups on a multiprocessor: many, so that they end together; but each adds its cells in the end,
+ * and where those are more than a few only as many as run at once in any case. */
+#define GROUPS_MANY UINT32_C(16)
+#define GROUPS_FEW  UINT32_C(4)
+#define FEW_CELLS   UINT64_C(64)
 
 #define HEAD_BYTES UINT64_C(256)
 /** Up to here every element is looked at for the bound; beyond, a sample of about as many as below,
@@ -190,7 +191,7 @@ static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter 
         !vulkan__operation_shares(device, shader, s->operation.wide)) {
         if (s->cells >= UINT32_MAX)
             operation.constants[VULKAN__CONSTANT_FORM] |= MANY;
-        return run(device, stream, s, shader, groups, GROUPS_UNSHARED, &operation);
+        return run(device, stream, s, shader, groups, GROUPS_MANY, &operation);
     }
     uint64_t copy_bytes = s->cells * s->sum_bytes, copies = MOST_COPIES, shared_bytes = 1024;
     while (copies > 1 && copies * copy_bytes > COPIES_BYTES)
@@ -203,7 +204,8 @@ static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter 
     operation.constants[VULKAN__CONSTANT_SHARED] = (uint32_t)(shared_bytes / element_bytes);
     s->pushed.cells = (uint32_t)s->cells;
     s->pushed.copies = (uint32_t)copies;
-    return run(device, stream, s, shader, groups, GROUPS_SHARED, &operation);
+    return run(device, stream, s, shader, groups, s->cells > FEW_CELLS ? GROUPS_FEW : GROUPS_MANY,
+               &operation);
 }
 
 static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const scatter *s,
@@ -212,7 +214,7 @@ static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const
     vulkan__operation operation = s->operation;
     operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
     return run(device, stream, s, VULKAN__SHADER_FINISH, vulkan__divide_up(work, VULKAN__GROUP),
-               GROUPS_UNSHARED, &operation);
+               GROUPS_MANY, &operation);
 }
 
 /** Once more with the true bound, should an element be beyond the sampled one: shaders look. */
