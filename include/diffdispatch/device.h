@@ -331,7 +331,8 @@ DDISP_API ddisp_status ddisp_event_create(ddisp_device *device, uint64_t flags,
 DDISP_API void ddisp_event_retain(ddisp_event *event);
 DDISP_API void ddisp_event_release(ddisp_event *event);
 /** Marks the present end of stream (NULL: the device's own). A later record replaces the mark.
- * Exclusive use of event. Returns OK, INVALID_ARGUMENT, DEVICE_MISMATCH, DEVICE_LOST. */
+ * Exclusive use of event. Returns OK, INVALID_ARGUMENT, DEVICE_MISMATCH, UNSUPPORTED (stream
+ * captures, or its queue tells no time), OUT_OF_MEMORY, DRIVER_ERROR, DEVICE_LOST. */
 DDISP_API ddisp_status ddisp_event_record(ddisp_event *event, ddisp_stream *stream);
 /** OK when the marked work is done, NOT_READY when not, DEVICE_LOST. */
 DDISP_API ddisp_status ddisp_event_query(ddisp_event *event);

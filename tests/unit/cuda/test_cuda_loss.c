@@ -167,7 +167,7 @@ static void lose_while_open(const void *argument)
     must(fake_cuda_call_count(NULL) == calls, "the driver is left alone", 0);
 }
 
-static void lost_device_answers_at_once_and_releases_in_silence(void **state)
+static void case_44_lost_device_answers_at_once_and_releases_in_silence(void **state)
 {
     (void)state;
     loss each = {0, CU__ERROR_ILLEGAL_ADDRESS};
@@ -210,7 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_reaches_the_driver_after_a_loss),
         cmocka_unit_test(every_fatal_result_is_a_loss),
-        cmocka_unit_test(lost_device_answers_at_once_and_releases_in_silence),
+        cmocka_unit_test(case_44_lost_device_answers_at_once_and_releases_in_silence),
         cmocka_unit_test(release_after_shutdown_is_silent),
     };
     return cmocka_run_group_tests(tests, fixture_load, NULL);

@@ -260,7 +260,7 @@ static void the_device_can_be_lost_at_every_call(void **state)
     assert_true(nth > 30);
 }
 
-static void a_lost_device_says_so_at_once_and_can_be_opened_anew(void **state)
+static void case_44_a_lost_device_says_so_at_once_and_can_be_opened_anew(void **state)
 {
     const fixture *f = prepared(state);
     const ddisp_backend_table *t = f->table;
@@ -497,7 +497,7 @@ int main(void)
         cmocka_unit_test(nothing_fails_by_itself),
         cmocka_unit_test(every_call_can_fail_once),
         cmocka_unit_test(the_device_can_be_lost_at_every_call),
-        cmocka_unit_test(a_lost_device_says_so_at_once_and_can_be_opened_anew),
+        cmocka_unit_test(case_44_a_lost_device_says_so_at_once_and_can_be_opened_anew),
         cmocka_unit_test(a_loss_that_no_wait_tells_of_is_found),
         cmocka_unit_test(what_work_may_still_use_is_not_given_away),
         cmocka_unit_test(nothing_grows_with_the_number_of_calls),
