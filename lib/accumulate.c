@@ -197,19 +197,22 @@ ddisp_status ddisp_tensor_copy(ddisp_tensor *destination, ddisp_tensor *source,
 
 /* ---- accumulate ---- */
 
-ddisp_status ddisp__accumulate_options(const ddisp_accumulate_options *options,
+ddisp_status ddisp__accumulate_options(const ddisp_context *context,
+                                       const ddisp_accumulate_options *options,
                                        ddisp_accumulate_options *out_options)
 {
+    ddisp_status status = DDISP_STATUS_OK;
     *out_options = (ddisp_accumulate_options){0};
-    if (!options)
-        return DDISP_STATUS_OK;
-    ddisp_status status =
-        ddisp__struct_read("options", options, sizeof *options, sizeof *options, out_options);
+    if (options)
+        status =
+            ddisp__struct_read("options", options, sizeof *options, sizeof *options, out_options);
     uint64_t unknown =
         out_options->flags & ~(DDISP_ACCUMULATE_DETERMINISTIC | DDISP_ACCUMULATE_CHECKED);
     if (!status && (unknown || out_options->reserved))
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.flags: unknown bits 0x%llx",
                            (unsigned long long)unknown);
+    if (context->deterministic)
+        out_options->flags |= DDISP_ACCUMULATE_DETERMINISTIC;
     return status;
 }
 
@@ -284,7 +287,7 @@ ddisp_status ddisp_tensor_accumulate(ddisp_tensor *destination, ddisp_tensor *so
     if (!status)
         status = check_source("source", source, destination);
     if (!status)
-        status = ddisp__accumulate_options(options, &known);
+        status = ddisp__accumulate_options(destination->buffer->device->context, options, &known);
     if (!status)
         status = check_float("destination", destination);
     if (!status)

@@ -255,6 +255,30 @@ static ddisp_status decide_frozen(const ddisp__launch *launch, const ddisp__code
     return DDISP_STATUS_OK;
 }
 
+/* Where each element is written by one thread, the sum has one order already. */
+static ddisp_status decide_deterministic(const ddisp__launch *launch, const ddisp__code *code,
+                                         uint32_t i, struct ddisp__plan *plan, char *reason,
+                                         size_t capacity)
+{
+    ddisp_write_mode mode = code->params[i].write_mode;
+    const char *obstacle = "it may read its gradient back";
+    if (mode == DDISP_WRITE_MODE_PLAIN_ADD || mode == DDISP_WRITE_MODE_STORE_ONCE) {
+        plan->add[i] = DDISP_BACKING_REAL;
+        plan->add_reason[i] = "requires a gradient; one thread writes an element";
+        return DDISP_STATUS_OK;
+    }
+    if (mode == DDISP_WRITE_MODE_ATOMIC_ADD)
+        obstacle = ddisp__shadow_obstacle(launch, code, &code->desc.entries[plan->entry], i);
+    if (obstacle) {
+        (void)snprintf(reason, capacity, "cannot add to the gradient of '%s' deterministically: %s",
+                       launch->operands[i].param->name, obstacle);
+        return DDISP_STATUS_UNSUPPORTED;
+    }
+    plan->add[i] = DDISP_BACKING_SHADOW;
+    plan->add_reason[i] = "deterministic: integers, added to the gradient afterwards";
+    return DDISP_STATUS_OK;
+}
+
 static ddisp_status decide_slot(const ddisp__launch *launch, const ddisp__code *code, uint32_t i,
                                 struct ddisp__plan *plan, char *reason, size_t capacity)
 {
@@ -271,6 +295,8 @@ static ddisp_status decide_slot(const ddisp__launch *launch, const ddisp__code *
         plan->read[i] = DDISP_BACKING_ZERO;
         plan->read_reason[i] = "absent upstream counts as zero";
     }
+    if (operand->add.exists && operand->add.wanted && ddisp__launch_deterministic(launch))
+        return decide_deterministic(launch, code, i, plan, reason, capacity);
     if (operand->add.exists && operand->add.wanted) {
         plan->add[i] = DDISP_BACKING_REAL;
         plan->add_reason[i] = "requires a gradient";

@@ -45,6 +45,12 @@ static ddisp_backend_range data_range(const ddisp__operand *operand)
 
 static ddisp_backend_range slot_range(const ddisp__slot *slot)
 {
+    if (slot->backing == DDISP_BACKING_SHADOW && slot->shadow.finds_bound)
+        return slot->shadow.words;
+    if (slot->backing == DDISP_BACKING_SHADOW)
+        return (ddisp_backend_range){slot->temporary->memory.handle,
+                                     slot->temporary->memory.address,
+                                     slot->temporary->memory.size_bytes};
     if (slot->backing == DDISP_BACKING_SINK) {
         ddisp_backend_range range = slot->sink;
         ddisp__span span =
@@ -60,7 +66,8 @@ static ddisp_backend_range slot_range(const ddisp__slot *slot)
 static bool has_address(const ddisp__slot *slot)
 {
     return slot->backing == DDISP_BACKING_REAL || slot->backing == DDISP_BACKING_SCRATCH ||
-           slot->backing == DDISP_BACKING_ZERO || slot->backing == DDISP_BACKING_SINK;
+           slot->backing == DDISP_BACKING_ZERO || slot->backing == DDISP_BACKING_SINK ||
+           slot->backing == DDISP_BACKING_SHADOW;
 }
 
 static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses)
@@ -75,6 +82,8 @@ static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses
         if (has_address(&operand->add) && operand->add.gradient.address)
             accesses[count++] = (ddisp_backend_access){
                 slot_range(&operand->add), operand->add.backing == DDISP_BACKING_SINK ? 2 : 1, 0};
+        if (operand->add.backing == DDISP_BACKING_SHADOW && !operand->add.shadow.finds_bound)
+            accesses[count++] = (ddisp_backend_access){operand->add.shadow.words, 1, 0};
         if (has_address(&operand->read) && operand->read.gradient.address)
             accesses[count++] = (ddisp_backend_access){slot_range(&operand->read), 0, 0};
     }
@@ -122,6 +131,14 @@ static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *ou
         memcpy(out->add_stride, operand->add.gradient.layout.strides, sizeof out->add_stride);
         if (dense(&operand->add.gradient.layout, from->items))
             out->flags |= DDISP_DEVICE_TENSOR_ADD_DENSE;
+    }
+    if (operand->add.backing == DDISP_BACKING_SHADOW) {
+        const ddisp__shadow *shadow = &operand->add.shadow;
+        out->flags |=
+            DDISP_DEVICE_TENSOR_SHADOW | (shadow->finds_bound ? DDISP_DEVICE_TENSOR_BOUND : 0);
+        out->sticky = shadow->words.address;
+        out->scale = shadow->scale;
+        out->limit = shadow->limit;
     }
     if (has_address(&operand->read)) {
         out->grad_read = operand->read.gradient.address;
@@ -240,7 +257,7 @@ static ddisp_status submit(ddisp__launch *launch, ddisp_backend_launch *request)
 ddisp_status ddisp__block_launch(ddisp__launch *launch)
 {
     _Alignas(16) unsigned char block[BLOCK_CAPACITY];
-    ddisp_backend_access accesses[3 * DDISP_MAX_PARAMS];
+    ddisp_backend_access accesses[DDISP__MAX_ACCESSES];
     ddisp_backend_native natives[DDISP__MAX_NATIVES];
     const ddisp_entry *entry =
         &launch->kernel->codes[launch->plan->code].desc.entries[launch->plan->entry];

@@ -333,6 +333,9 @@ ddisp_status ddisp_buffer_read(ddisp_buffer *buffer, uint64_t offset_bytes, void
     ddisp_status status = prepare_copy(buffer, offset_bytes, data, size_bytes, &stream, &range);
     if (status != DDISP_STATUS_OK || size_bytes == 0)
         return status;
+    status = ddisp__watch_check(stream);
+    if (status != DDISP_STATUS_OK)
+        return status;
     ddisp_device *device = buffer->device;
     (void)pthread_mutex_lock(&stream->lock);
     status = device->table->download(device->handle, stream->handle, &range, data);

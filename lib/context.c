@@ -132,9 +132,10 @@ static ddisp_status read_desc(const ddisp_context_desc *caller, ddisp_context_de
         ddisp__struct_read("desc", caller, sizeof *out_desc, sizeof *out_desc, out_desc);
     if (status != DDISP_STATUS_OK)
         return status;
-    if (out_desc->flags != 0)
-        return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "desc.flags is 0x%llx, must be 0",
-                           (unsigned long long)out_desc->flags);
+    if (out_desc->flags & ~DDISP_CONTEXT_DETERMINISTIC)
+        return ddisp__fail(
+            DDISP_STATUS_INVALID_ARGUMENT, "desc.flags is 0x%llx, known are the bits 0x%llx",
+            (unsigned long long)out_desc->flags, (unsigned long long)DDISP_CONTEXT_DETERMINISTIC);
     if (out_desc->next)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                            "desc.next holds a struct of type %u, which library %s does not know",
@@ -238,6 +239,7 @@ ddisp_status ddisp_context_create(const ddisp_context_desc *desc, ddisp_context 
     if (!context)
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no host memory for a context");
     *context = (ddisp_context){.allocator = allocator};
+    context->deterministic = (known.flags & DDISP_CONTEXT_DETERMINISTIC) != 0;
     ddisp__reference_start(&context->reference);
     (void)pthread_mutex_init(&context->lock, NULL);
     ddisp__fork_watch();

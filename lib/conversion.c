@@ -129,12 +129,17 @@ ddisp_status ddisp__conversion_add(ddisp__launch *launch, uint32_t i, uint32_t o
 
 ddisp_status ddisp__conversion_finish(ddisp__launch *launch)
 {
+    uint64_t flags =
+        ddisp__launch_deterministic(launch) ? DDISP_BACKEND_ACCUMULATE_DETERMINISTIC : 0;
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp__slot *slot = &launch->operands[i].add;
         if (!slot->converts)
             continue;
-        ddisp_status status = ddisp__elements_accumulate(launch->stream, &slot->target,
-                                                         &slot->gradient, 1.0, slot->operation, 0);
+        ddisp_status status =
+            slot->backing == DDISP_BACKING_SHADOW
+                ? ddisp__shadow_fold(launch, i)
+                : ddisp__elements_accumulate(launch->stream, &slot->target, &slot->gradient, 1.0,
+                                             slot->operation, flags);
         if (status)
             return status;
     }

@@ -126,6 +126,34 @@ ddisp_status ddisp__elements_accumulate(ddisp_stream *stream, const ddisp__gradi
     return ddisp__device_result(device, status);
 }
 
+/* Repeated elements are one. */
+static void drop_repeated(ddisp_backend_tensor *tensor, const ddisp__layout *layout)
+{
+    for (uint32_t i = 0; i < DDISP_MAX_RANK; i++)
+        if (layout->strides[i] == 0)
+            tensor->shape[i] = 1, tensor->strides[i] = 0;
+}
+
+ddisp_status ddisp__elements_fold(ddisp_stream *stream, const ddisp__gradient *destination,
+                                  const ddisp__gradient *shadow, double scale, bool wide,
+                                  uint32_t operation, const ddisp_backend_range *sticky)
+{
+    ddisp_device *device = stream->device;
+    if (destination->layout.numel == 0)
+        return DDISP_STATUS_OK;
+    ddisp_backend_tensor to = describe(destination), from = describe(shadow);
+    from.range.address = shadow->address;
+    from.range.size_bytes = shadow->buffer->memory.size_bytes;
+    drop_repeated(&to, &shadow->layout);
+    drop_repeated(&from, &shadow->layout);
+    pthread_mutex_lock(&stream->lock);
+    ddisp_status status =
+        device->table->fold(device->handle, stream->handle, &to, &from, scale, operation,
+                            wide ? DDISP_BACKEND_FOLD_WIDE : 0, sticky);
+    pthread_mutex_unlock(&stream->lock);
+    return ddisp__device_result(device, status);
+}
+
 ddisp_status ddisp__elements_scatter(ddisp_stream *stream, const ddisp__gradient *destination,
                                      uint32_t axis, const ddisp__gradient *index,
                                      const ddisp__gradient *source, const ddisp_buffer *skipped,

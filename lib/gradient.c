@@ -26,8 +26,9 @@ static bool sole(const ddisp__launch *launch, uint32_t i)
             continue;
         if (operand->owner != UINT32_MAX && other->owner == operand->owner)
             return false;
-        if (other->add.gradient.address &&
-            other->add.gradient.address == operand->add.gradient.address)
+        const ddisp__gradient *real =
+            other->add.converts ? &other->add.target : &other->add.gradient;
+        if (real->address && real->address == operand->add.gradient.address)
             return false;
     }
     return true;
@@ -79,7 +80,8 @@ static ddisp_status prepare_real(ddisp__launch *launch, uint32_t i)
     ddisp__slot *slot = &launch->operands[i].add;
     bool present = slot->is_explicit || slot->gradient.buffer;
     bool overwrite = (launch->options.flags & DDISP_LAUNCH_OVERWRITE) != 0;
-    const char *reason = ddisp__conversion_reason(launch, i, true);
+    bool shadow = slot->backing == DDISP_BACKING_SHADOW;
+    const char *reason = shadow ? slot->reason : ddisp__conversion_reason(launch, i, true);
     bool keep = present && !overwrite, fill = !keep && !needs_no_fill(launch, i, reason != NULL);
     ddisp_status status = DDISP_STATUS_OK;
     if (slot->gradient.buffer)
@@ -90,9 +92,11 @@ static ddisp_status prepare_real(ddisp__launch *launch, uint32_t i)
         status = prepare_overwrite(launch, i);
     if (status || !reason)
         return status;
+    uint32_t operation =
+        keep || fill ? DDISP_BACKEND_ACCUMULATE_ADD : DDISP_BACKEND_ACCUMULATE_STORE;
     slot->reason = reason;
-    return ddisp__conversion_add(
-        launch, i, keep || fill ? DDISP_BACKEND_ACCUMULATE_ADD : DDISP_BACKEND_ACCUMULATE_STORE);
+    return shadow ? ddisp__shadow_make(launch, i, operation)
+                  : ddisp__conversion_add(launch, i, operation);
 }
 
 /* The sink, or scratch where AUTO finds it too small. */
@@ -166,9 +170,7 @@ static ddisp_status prepare_operand(ddisp__launch *launch, uint32_t i)
     operand->add.reason = launch->plan->add_reason[i];
     operand->read.backing = launch->plan->read[i];
     operand->read.reason = launch->plan->read_reason[i];
-    if (operand->add.backing == DDISP_BACKING_REAL)
-        status = prepare_real(launch, i);
-    else if (operand->add.backing == DDISP_BACKING_SCRATCH)
+    if (operand->add.backing == DDISP_BACKING_SCRATCH)
         status = ddisp__conversion_temporary(launch, i, &operand->add, true, false);
     else if (operand->add.backing == DDISP_BACKING_SINK)
         status = prepare_sink(launch, i);
@@ -194,6 +196,13 @@ ddisp_status ddisp__gradient_prepare(ddisp__launch *launch)
     for (uint32_t i = 0; i < launch->count && !status; i++)
         if (launch->operands[i].param->kind == DDISP_PARAM_KIND_TENSOR)
             status = prepare_operand(launch, i);
+    if (!status && ddisp__launch_deterministic(launch))
+        status = ddisp__shadow_bounds(launch);
+    for (uint32_t i = 0; i < launch->count && !status; i++) {
+        ddisp_backing backing = launch->operands[i].add.backing;
+        if (backing == DDISP_BACKING_REAL || backing == DDISP_BACKING_SHADOW)
+            status = prepare_real(launch, i);
+    }
     return status;
 }
 

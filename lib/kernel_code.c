@@ -246,8 +246,8 @@ static ddisp_status copy_code(ddisp_kernel *kernel, const ddisp_code *from, uint
                            (unsigned long long)from->size_bytes);
     if (!from->entries || !from->entry_count)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u] has no entries", index);
-    const uint64_t known =
-        DDISP_CODE_NULL_SAFE | DDISP_CODE_BORROWED | DDISP_CODE_ANY_LAYOUT | DDISP_CODE_PRE_REDUCES;
+    const uint64_t known = DDISP_CODE_NULL_SAFE | DDISP_CODE_BORROWED | DDISP_CODE_ANY_LAYOUT |
+                           DDISP_CODE_PRE_REDUCES | DDISP_CODE_DETERMINISTIC;
     if (from->flags & ~known)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "codes[%u]: unknown flags 0x%llx", index,
                            (unsigned long long)(from->flags & ~known));

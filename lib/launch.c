@@ -7,15 +7,29 @@
 
 #include <string.h>
 
+/* Deterministic mode: of backward launches, as the launch or the context says. */
+static ddisp_status set_mode(ddisp__launch *launch)
+{
+    if (launch->kernel->context->deterministic)
+        launch->options.flags |= DDISP_LAUNCH_DETERMINISTIC;
+    if (launch->mode != DDISP_MODE_BACKWARD)
+        launch->options.flags &= ~DDISP_LAUNCH_DETERMINISTIC;
+    if (launch->options.bound_count || ddisp__launch_deterministic(launch))
+        return ddisp__shadow_options(launch);
+    return DDISP_STATUS_OK;
+}
+
 static ddisp_status read_options(ddisp__launch *launch, const ddisp_launch_options *options)
 {
     const uint64_t known = DDISP_LAUNCH_ZERO_UPSTREAM | DDISP_LAUNCH_KEEP_UPSTREAM |
-                           DDISP_LAUNCH_OVERWRITE | DDISP_LAUNCH_NO_ALLOC | DDISP_LAUNCH_DRY_RUN;
+                           DDISP_LAUNCH_OVERWRITE | DDISP_LAUNCH_NO_ALLOC | DDISP_LAUNCH_DRY_RUN |
+                           DDISP_LAUNCH_DETERMINISTIC;
     launch->options = (ddisp_launch_options){.policy = DDISP_POLICY_AUTO};
     if (!options)
-        return DDISP_STATUS_OK;
-    ddisp_status status = ddisp__struct_read("options", options, sizeof launch->options,
-                                             sizeof launch->options, &launch->options);
+        return set_mode(launch);
+    ddisp_status status =
+        ddisp__struct_read("options", options, offsetof(ddisp_launch_options, bounds),
+                           sizeof launch->options, &launch->options);
     if (status)
         return status;
     if (launch->options.next)
@@ -33,9 +47,10 @@ static ddisp_status read_options(ddisp__launch *launch, const ddisp_launch_optio
     if (launch->options.policy == DDISP_POLICY_DEFAULT)
         launch->options.policy = DDISP_POLICY_AUTO;
     ddisp_error unused;
-    return launch->options.error ? ddisp__struct_read("options.error", launch->options.error,
-                                                      sizeof unused, sizeof unused, &unused)
-                                 : DDISP_STATUS_OK;
+    if (launch->options.error)
+        status = ddisp__struct_read("options.error", launch->options.error, sizeof unused,
+                                    sizeof unused, &unused);
+    return status ? status : set_mode(launch);
 }
 
 static ddisp_status resolve_device(ddisp__launch *launch, ddisp_stream *stream)
@@ -138,6 +153,8 @@ static ddisp_status prepare(ddisp__launch *launch, const ddisp_arg *args, uint32
         status = find_plan(launch);
     if (!status && !launch->skip)
         status = check_geometry(launch);
+    if (!status && !launch->skip)
+        status = ddisp__shadow_check(launch, launch->plan);
     return status;
 }
 
@@ -215,6 +232,8 @@ ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, d
         status = ddisp__gradient_snapshot(launch);
     else if (!status && launch->items == 0)
         launch->skip = DDISP_SKIP_NO_ITEMS;
+    if (!status && !launch->skip)
+        status = ddisp__shadow_check(launch, launch->plan);
     return status;
 }
 

@@ -21,6 +21,14 @@
 /** Most native arguments of an entry. */
 #define DDISP__MAX_NATIVES 128
 
+/** How a shadow counts. */
+typedef struct ddisp__shadow {
+    ddisp_backend_range words; /* of the stream's watch */
+    double scale, limit;       /* as in the argument block */
+    bool is_wide;              /* two integers per element */
+    bool finds_bound;          /* nothing is added, the words are written */
+} ddisp__shadow;
+
 /** A gradient slot of an operand. The fields up to `gradient` start as zeros, the rest is set
  * before it is read. */
 typedef struct ddisp__slot {
@@ -39,6 +47,7 @@ typedef struct ddisp__slot {
     ddisp__gradient gradient; /* what the kernel is given; buffer not counted */
     ddisp__gradient target;   /* the gradient itself, when it converts; buffer not counted */
     ddisp_backend_range sink; /* when the backing is SINK */
+    ddisp__shadow shadow;     /* when the backing is SHADOW */
 } ddisp__slot;
 
 /** An argument, resolved. */
@@ -99,7 +108,13 @@ typedef struct ddisp__launch {
     uint32_t count;
     ddisp__owner owners[DDISP_MAX_PARAMS];
     ddisp__operand operands[DDISP_MAX_PARAMS];
+    /* in deterministic mode, per parameter */
+    double bounds[DDISP_MAX_PARAMS]; /* 0: to be found */
+    uint64_t adds[DDISP_MAX_PARAMS]; /* most values added to one element; 0: as many as items */
 } ddisp__launch;
+
+/** Most entries of a list of accesses: data and two gradients each, and the words of a watch. */
+#define DDISP__MAX_ACCESSES (4 * DDISP_MAX_PARAMS)
 
 /** Name for messages: "launch mul: parameter 'b' (argument 1)". Formats, records the argument,
  * returns status. */
@@ -162,6 +177,28 @@ ddisp_status ddisp__conversion_read(ddisp__launch *launch, uint32_t i);
 ddisp_status ddisp__conversion_add(ddisp__launch *launch, uint32_t i, uint32_t operation);
 /** After the kernel: adds the temporaries into their targets. */
 ddisp_status ddisp__conversion_finish(ddisp__launch *launch);
+
+/* shadow.c: deterministic mode */
+static inline bool ddisp__launch_deterministic(const ddisp__launch *launch)
+{
+    return launch->mode == DDISP_MODE_BACKWARD &&
+           (launch->options.flags & DDISP_LAUNCH_DETERMINISTIC) != 0;
+}
+/** Copies and checks what the options say about bounds; kernel and mode are set. */
+ddisp_status ddisp__shadow_options(ddisp__launch *launch);
+/** Why the code cannot add to a shadow of operand i's gradient; NULL when it can. */
+const char *ddisp__shadow_obstacle(const ddisp__launch *launch, const ddisp__code *code,
+                                   const ddisp_entry *entry, uint32_t i);
+/** What the plan's shadows ask for is there: a stream that does not capture, bounds where the
+ * kernel may not run twice. */
+ddisp_status ddisp__shadow_check(const ddisp__launch *launch, const struct ddisp__plan *plan);
+/** Places for words; runs the kernel to find the bounds that were not declared, and waits. Slots
+ * without a shadow are prepared. */
+ddisp_status ddisp__shadow_bounds(ddisp__launch *launch);
+/** Gives the add slot a zeroed shadow; its real gradient becomes the target. */
+ddisp_status ddisp__shadow_make(ddisp__launch *launch, uint32_t i, uint32_t operation);
+/** After the kernel: the shadow goes into its target. */
+ddisp_status ddisp__shadow_fold(ddisp__launch *launch, uint32_t i);
 
 /* sink.c */
 /** A range of at least size_bytes over the device's sink, ordered for use on stream. */

@@ -34,6 +34,7 @@ typedef struct ddisp__backend {
 struct ddisp_context {
     ddisp__reference reference;
     uint32_t fork_generation;
+    bool deterministic; /* DDISP_CONTEXT_DETERMINISTIC */
     ddisp_allocator allocator;
     ddisp_log_level log_level;
     ddisp_log_function log;
@@ -117,6 +118,7 @@ struct ddisp_stream {
     struct ddisp__capture *capture; /* set while it captures; changed under lock */
     uint64_t capture_ticket;        /* end of the work queued before the capture */
     pthread_t capture_thread;       /* that began it */
+    struct ddisp__watch *watch;     /* set by the first deterministic launch; under lock */
     /* makes calls of the library itself (marks, frees) safe beside the user's thread */
     pthread_mutex_t lock;
 };
@@ -145,6 +147,37 @@ ddisp_status ddisp__stream_mark(ddisp_stream *stream, uint64_t *out_ticket);
 /** Makes stream wait for a ticket of other (nothing when they are the same or ticket is 0). Locks
  * stream. */
 ddisp_status ddisp__stream_wait(ddisp_stream *stream, ddisp_stream *other, uint64_t ticket);
+
+/* ---- watch: what deterministic launches on a stream could not add (watch.c) ---- */
+
+/** What device code writes about a gradient: ddisp_block.h says when. */
+typedef struct ddisp__watch_words {
+    uint32_t flags, reserved; /* DDISP__WATCH_... */
+    uint64_t largest;         /* bits of the largest magnitude */
+    uint64_t adds;
+    uint64_t unused;
+} ddisp__watch_words;
+enum {
+    DDISP__WATCH_NOT_FINITE = 1,
+    DDISP__WATCH_BEYOND_BOUND = 2,
+    DDISP__WATCH_MANY_ADDS = 4,
+};
+
+/** The words of a kernel's parameter, for as long as the stream lives. */
+ddisp_status ddisp__watch_place(ddisp_stream *stream, const char *kernel, const char *param,
+                                uint32_t index, ddisp_backend_range *out_words);
+/** Largest magnitude and number of adds become 0, in stream order. */
+ddisp_status ddisp__watch_restart(ddisp_stream *stream, const ddisp_backend_range *words);
+/** Waits for the work so far. */
+ddisp_status ddisp__watch_read(ddisp_stream *stream, const ddisp_backend_range *words,
+                               ddisp__watch_words *out_words);
+/** From now on a check has something to look at. */
+void ddisp__watch_arm(ddisp_stream *stream);
+/** BOUND_EXCEEDED when a launch before could not add all values, once. Waits when there was a
+ * deterministic launch since the last check. */
+ddisp_status ddisp__watch_check(ddisp_stream *stream);
+/** Frees the words; the stream is about to be destroyed. */
+void ddisp__watch_drop(ddisp_stream *stream);
 
 /* ---- buffer ---- */
 
@@ -251,8 +284,15 @@ ddisp_status ddisp__elements_scatter(ddisp_stream *stream, const ddisp__gradient
                                      uint32_t axis, const ddisp__gradient *index,
                                      const ddisp__gradient *source, const ddisp_buffer *skipped,
                                      uint64_t flags);
-/** Reads and checks the options of accumulate and scatter-add; NULL: all zero. */
-ddisp_status ddisp__accumulate_options(const ddisp_accumulate_options *options,
+/** destination (+)= shadow / scale; shadow has dtype I64 (wide: two integers per element) and
+ * destination's shape, with strides of 0 wherever destination has them. */
+ddisp_status ddisp__elements_fold(ddisp_stream *stream, const ddisp__gradient *destination,
+                                  const ddisp__gradient *shadow, double scale, bool wide,
+                                  uint32_t operation, const ddisp_backend_range *sticky);
+/** Reads and checks the options of accumulate and scatter-add; NULL: all zero. The flags of the
+ * context are added. */
+ddisp_status ddisp__accumulate_options(const ddisp_context *context,
+                                       const ddisp_accumulate_options *options,
                                        ddisp_accumulate_options *out_options);
 /** Zeroes the elements of a gradient and nothing between them, in order of stream. */
 ddisp_status ddisp__elements_zero(ddisp_stream *stream, const ddisp__gradient *gradient);

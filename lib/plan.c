@@ -18,7 +18,7 @@ struct ddisp_plan {
     uint8_t signature[DDISP__SIGNATURE_CAPACITY];
     ddisp_backend_launch request; /* forward mode: ready to go */
     ddisp_backend_native *natives;
-    ddisp_backend_access accesses[3 * DDISP_MAX_PARAMS];
+    ddisp_backend_access accesses[DDISP__MAX_ACCESSES];
     ddisp__launch launch;               /* kernel and device referenced */
     _Alignas(16) unsigned char block[]; /* of the kernel's size */
 };

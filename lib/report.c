@@ -108,12 +108,14 @@ static void add_slot(ddisp_report *report, const ddisp__launch *launch, uint32_t
     out->bytes = slot->bytes;
     out->flags = launch->skip ? slot->report_flags & DDISP_REPORT_SLOT_TAKEN : slot->report_flags;
     if (report->info.status) { /* nothing was made or taken, but a fill may have been queued */
-        bool overwritten = (slot->report_flags & DDISP_REPORT_SLOT_FILLED) && !slot->temporary &&
+        bool held = slot->temporary && slot->backing != DDISP_BACKING_SHADOW;
+        bool overwritten = (slot->report_flags & DDISP_REPORT_SLOT_FILLED) && !held &&
                            !(slot->report_flags & DDISP_REPORT_SLOT_MADE);
         out->flags = overwritten ? DDISP_REPORT_SLOT_UNDEFINED : 0;
     }
     (void)snprintf(out->reason, sizeof out->reason, "%s", slot->reason ? slot->reason : "");
-    bool taken = slot->temporary && !(slot->report_flags & DDISP_REPORT_SLOT_CONVERTED);
+    bool taken = slot->temporary && slot->backing != DDISP_BACKING_SHADOW &&
+                 !(slot->report_flags & DDISP_REPORT_SLOT_CONVERTED);
     if (taken || slot->backing == DDISP_BACKING_SINK)
         report->info.extra_bytes += slot->bytes;
     static const char *const access[] = {"", "in", "out", "inout"};

@@ -186,7 +186,10 @@ ddisp_status ddisp_tensor_scatter_add(ddisp_tensor *destination, uint32_t axis, 
                                       ddisp_stream *stream)
 {
     scatter s = {.destination = destination, .index = index, .source = source, .axis = axis};
-    ddisp_status status = ddisp__accumulate_options(options, &s.options);
+    ddisp_status status = ddisp__tensor_check("destination", destination);
+    if (!status)
+        status =
+            ddisp__accumulate_options(destination->buffer->device->context, options, &s.options);
     if (!status)
         status = check(&s);
     if (!status)

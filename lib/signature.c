@@ -144,6 +144,7 @@ static uint64_t tensor_of(const ddisp__launch *launch, const ddisp__operand *ope
 void ddisp__signature_write(ddisp__launch *launch)
 {
     const ddisp__signature_head *head = &launch->device->signature_head;
+    const uint64_t elsewhere = DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC;
     bool backward = launch->mode == DDISP_MODE_BACKWARD;
     gradients seen;
     if (backward)
@@ -153,10 +154,10 @@ void ddisp__signature_write(ddisp__launch *launch)
     at = put(at, launch->kernel->hash.low, 8);
     at = put(at, launch->kernel->hash.high, 8);
     at = put(at, launch->mode, 1);
-    at = put(at, backward ? launch->options.flags & ~DDISP_LAUNCH_DRY_RUN : 0, 8);
+    at = put(at, backward ? launch->options.flags & ~elsewhere : 0, 8);
     at = put(at, 64, 1); /* index width */
-    at = put(at, 0, 1);  /* deterministic mode */
-    at = put(at, 0, 1);  /* atomic mode */
+    at = put(at, ddisp__launch_deterministic(launch), 1);
+    at = put(at, 0, 1); /* atomic mode */
     at = put(at, launch->count, 1);
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp__operand *operand = &launch->operands[i];

@@ -75,6 +75,7 @@ static void get_text(reader *r, char *text, const char *what)
 
 static void get_head(reader *r, ddisp_signature_info *info)
 {
+    const uint64_t elsewhere = DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC;
     if (get(r, 1) != 'D' || get(r, 1) != 'S')
         refuse(r, 0, "a signature begins with \"DS\"");
     info->version = (uint32_t)get(r, 1);
@@ -94,11 +95,10 @@ static void get_head(reader *r, ddisp_signature_info *info)
     uint64_t at = r->at;
     info->flags = get(r, 8);
     if (!r->status &&
-        (info->mode == DDISP_MODE_FORWARD ? info->flags != 0
-                                          : (info->flags & DDISP_LAUNCH_DRY_RUN) != 0))
+        (info->mode == DDISP_MODE_FORWARD ? info->flags != 0 : (info->flags & elsewhere) != 0))
         refuse(r, at, "flags 0x%" PRIx64 " have no part in a signature of this mode", info->flags);
     info->index_width = get_range(r, 64, 64, "index width");
-    info->deterministic = get_range(r, 0, 1, "deterministic mode");
+    info->deterministic = get_range(r, 0, info->mode == DDISP_MODE_BACKWARD, "deterministic mode");
     info->atomic_mode = get_range(r, 0, 0, "atomic mode");
     info->param_count = get_range(r, 0, DDISP_MAX_PARAMS, "number of parameters");
 }

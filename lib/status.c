@@ -60,6 +60,8 @@ static const struct {
     ENTRY(READ_ONLY, "A read-only tensor would have been written."),
     ENTRY(BUFFER_TOO_SMALL, "The caller's buffer is too small."),
     ENTRY(INTERNAL, "The library has a fault: please report it."),
+    ENTRY(BOUND_EXCEEDED,
+          "Deterministic mode met a value that is not finite or beyond the declared bound."),
 #undef ENTRY
 };
 

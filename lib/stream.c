@@ -168,6 +168,7 @@ void ddisp_stream_release(ddisp_stream *stream)
     ddisp_device *device = stream->device;
     ddisp_error before = *ddisp__error();
     ddisp__capture_drop(stream);
+    ddisp__watch_drop(stream);
     if (!ddisp__context_forked(device->context)) {
         if (stream->uses_sink)
             ddisp__sink_leave(stream);
@@ -204,5 +205,5 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
         status = ddisp__stream_await(stream, ticket, timeout_ns);
     if (status == DDISP_STATUS_OK)
         ddisp__stream_reap(stream->device);
-    return status;
+    return status ? status : ddisp__watch_check(stream);
 }

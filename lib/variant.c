@@ -183,6 +183,8 @@ static ddisp_status resolve(ddisp__launch *launch, struct ddisp__plan *plan)
     ddisp_status status = choose(launch, true, plan);
     if (!status && omits(launch, plan))
         choose_plain(launch, &plain, &has_plain);
+    if (!status)
+        status = ddisp__shadow_check(launch, plan);
     if (status)
         return status;
     pthread_mutex_lock(&kernel->build_lock);

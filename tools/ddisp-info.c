@@ -226,6 +226,7 @@ static void print_device(const ddisp_device_info *info)
     text("atomic_add_bf16", "atomic add, bf16", support(info->atomic_add_bf16));
     text("atomic_add_f32", "atomic add, f32", support(info->atomic_add_f32));
     text("atomic_add_f64", "atomic add, f64", support(info->atomic_add_f64));
+    text("atomic_add_i64", "atomic add, i64", support(info->atomic_add_i64));
     three("max_group_count", "most groups", info->max_group_count);
     three("max_group_size", "largest group", info->max_group_size);
     number("max_group_threads", "most threads of a group", info->max_group_threads);

@@ -133,6 +133,7 @@ static const ddisp_backend_table table = {
     .fill_elements = cuda__fill_elements,
     .accumulate = cuda__accumulate,
     .scatter_add = cuda__scatter_add,
+    .fold = cuda__fold,
     .artifact_key = cuda__artifact_key,
     .artifact_make = cuda__artifact_make,
     .stream_wrap = cuda__stream_wrap,

@@ -18,12 +18,21 @@
 #include "reduce_f64.ptx.h"
 #include "scatter_f32.ptx.h"
 #include "scatter_f64.ptx.h"
+#include "shadow.ptx.h"
 
 #include <string.h>
 
 #define LOG_BYTES 4096u
 
-enum { MOVES, PAIRS, ELEMENTS, REDUCE = ELEMENTS + 2, SCATTER = REDUCE + 2, FIXED = SCATTER + 2 };
+enum {
+    MOVES,
+    PAIRS,
+    ELEMENTS,
+    REDUCE = ELEMENTS + 2,
+    SCATTER = REDUCE + 2,
+    FIXED = SCATTER + 2,
+    SHADOW = FIXED + 2
+};
 
 static const char *const texts[CUDA__BUILTIN_MODULES] = {
     [MOVES] = moves_ptx,           [PAIRS] = pairs_ptx,
@@ -31,6 +40,7 @@ static const char *const texts[CUDA__BUILTIN_MODULES] = {
     [REDUCE] = reduce_f32_ptx,     [REDUCE + 1] = reduce_f64_ptx,
     [SCATTER] = scatter_f32_ptx,   [SCATTER + 1] = scatter_f64_ptx,
     [FIXED] = fixed_f32_ptx,       [FIXED + 1] = fixed_f64_ptx,
+    [SHADOW] = shadow_ptx,
 };
 
 static const struct {
@@ -40,6 +50,7 @@ static const struct {
     [CUDA__KERNEL_FILL] = {"ddisp_fill", MOVES},
     [CUDA__KERNEL_COPY] = {"ddisp_copy", MOVES},
     [CUDA__KERNEL_ADD_PAIRS] = {"ddisp_add_pairs", PAIRS},
+    [CUDA__KERNEL_SHADOW] = {"ddisp_shadow", SHADOW},
 #define TWICE(kernel, name, module)                                                                \
     [CUDA__KERNEL_##kernel] = {"ddisp_" name "_f32", module},                                      \
     [CUDA__KERNEL_##kernel + 1] = {"ddisp_" name "_f64", (module) + 1},

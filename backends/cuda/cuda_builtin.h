@@ -13,6 +13,7 @@ typedef enum cuda__kernel {
     CUDA__KERNEL_FILL,
     CUDA__KERNEL_COPY,
     CUDA__KERNEL_ADD_PAIRS,
+    CUDA__KERNEL_SHADOW,
     CUDA__KERNEL_STORE,
     CUDA__KERNEL_ADD = CUDA__KERNEL_STORE + 2,
     CUDA__KERNEL_ADD_ANY = CUDA__KERNEL_ADD + 2,
@@ -31,7 +32,7 @@ typedef enum cuda__kernel {
     CUDA__KERNEL_COUNT = CUDA__KERNEL_FOLD + 2,
 } cuda__kernel;
 
-#define CUDA__BUILTIN_MODULES 10
+#define CUDA__BUILTIN_MODULES 11
 
 /** Of a device. Modules are loaded when one of their kernels is first wanted. */
 typedef struct cuda__builtin {

@@ -135,6 +135,7 @@ static void describe_abilities(const int values[ATTRIBUTE_COUNT], bool compiles,
     info->atomic_add_bf16 = capability >= 90 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
     info->atomic_add_f32 = DDISP_SUPPORT_NATIVE;
     info->atomic_add_f64 = capability >= 60 ? DDISP_SUPPORT_NATIVE : DDISP_SUPPORT_EMULATED;
+    info->atomic_add_i64 = DDISP_SUPPORT_NATIVE;
     for (int axis = 0; axis < 3; axis++) {
         info->max_group_count[axis] = (uint32_t)values[GRID_X + axis];
         info->max_group_size[axis] = (uint32_t)values[BLOCK_X + axis];

@@ -230,6 +230,9 @@ ddisp_status cuda__scatter_add(void *device, void *stream, const ddisp_backend_t
                                const ddisp_backend_tensor *index,
                                const ddisp_backend_tensor *source,
                                const ddisp_backend_range *skipped, uint64_t flags);
+ddisp_status cuda__fold(void *device, void *stream, const ddisp_backend_tensor *destination,
+                        const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
+                        uint64_t flags, const ddisp_backend_range *sticky);
 /** Unloads the backend's own kernels, with the context current. */
 void cuda__builtin_release(cuda__device *device);
 

@@ -114,6 +114,7 @@ static ddisp_status device_describe(void *self, uint32_t index, ddisp_device_inf
     info->atomic_add_bf16 = DDISP_SUPPORT_EMULATED;
     info->atomic_add_f32 = DDISP_SUPPORT_EMULATED;
     info->atomic_add_f64 = DDISP_SUPPORT_EMULATED;
+    info->atomic_add_i64 = DDISP_SUPPORT_NATIVE;
     info->max_block_bytes = UINT32_C(1) << 20;
     info->subgroup_size = 1;
     info->driver_version = _OPENMP;
@@ -187,6 +188,7 @@ static const ddisp_backend_table table = {
     .fill_elements = host__fill_elements,
     .accumulate = host__accumulate,
     .scatter_add = host__scatter_add,
+    .fold = host__fold,
     .stream_mark_timed = host__stream_mark_timed,
     .stream_elapsed = host__stream_elapsed,
     .capture_begin = host__capture_begin,

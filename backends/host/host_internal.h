@@ -141,6 +141,9 @@ ddisp_status host__scatter_add(void *device, void *stream, const ddisp_backend_t
                                const ddisp_backend_tensor *index,
                                const ddisp_backend_tensor *source,
                                const ddisp_backend_range *skipped, uint64_t flags);
+ddisp_status host__fold(void *device, void *stream, const ddisp_backend_tensor *destination,
+                        const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
+                        uint64_t flags, const ddisp_backend_range *sticky);
 
 /* ---- host_memory.c ---- */
 

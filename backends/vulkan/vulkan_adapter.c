@@ -267,6 +267,9 @@ void vulkan__adapter_describe(const vulkan__adapter *adapter, ddisp_device_info 
     info->atomic_add_f32 = support(adapter, VULKAN__BIT(BUFFER_FLOAT32_ADD), 0);
     info->atomic_add_f64 =
         support(adapter, VULKAN__BIT(BUFFER_FLOAT64_ADD), VULKAN__BIT(BUFFER_INT64_ATOMICS));
+    info->atomic_add_i64 = adapter->features & VULKAN__BIT(BUFFER_INT64_ATOMICS)
+                               ? DDISP_SUPPORT_NATIVE
+                               : DDISP_SUPPORT_NONE;
     describe_limits(adapter, info);
     info->driver_version = properties->driverVersion;
     info->vendor_id = properties->vendorID;

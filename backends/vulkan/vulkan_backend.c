@@ -46,6 +46,7 @@ static const ddisp_backend_table table = {
     .fill_elements = vulkan__fill_elements,
     .accumulate = vulkan__accumulate,
     .scatter_add = vulkan__scatter_add,
+    .fold = vulkan__fold,
     .artifact_key = vulkan__artifact_key,
     .artifact_make = vulkan__artifact_make,
     .stream_wrap = vulkan__stream_wrap,

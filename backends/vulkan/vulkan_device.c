@@ -242,6 +242,7 @@ void vulkan__device_close(void *device_handle)
         dispose_streams(device, device->streams);
         dispose_streams(device, device->retired);
         vulkan__elements_close(device);
+        vulkan__folds_close(device);
         vulkan__sink_trim(device);
         vulkan__pool_close(device);
         vulkan__buffer_destroy(device, &device->dummy);

@@ -159,6 +159,25 @@ static bool compares_and_swaps(const vulkan__spirv *module)
     return false;
 }
 
+/* 64-bit integer atomics are what the headers add only where DDISP_DETERMINISTIC was defined. */
+static ddisp_status check_deterministic(const vulkan__spirv *module, const ddisp_code *code)
+{
+    vulkan__instruction i = {0};
+    bool adds = false;
+    for (uint32_t k = 0; k < code->entry_count; k++)
+        adds |= code->entries[k].mode == DDISP_MODE_BACKWARD;
+    if (!adds || !(code->flags & DDISP_CODE_DETERMINISTIC))
+        return DDISP_STATUS_OK;
+    while (vulkan__spirv_next(module, &i) && i.opcode == SpvOpCapability)
+        if (vulkan__spirv_word(module, i.at + 1) == SpvCapabilityInt64Atomics)
+            return DDISP_STATUS_OK;
+    return backend_fail(module->services, DDISP_STATUS_CODE_INVALID, 0,
+                        "kernel %s: the code is declared DDISP_CODE_DETERMINISTIC, but the SPIR-V "
+                        "does not have the capability Int64Atomics: define DDISP_DETERMINISTIC "
+                        "before ddisp.glsl is included",
+                        module->kernel_name);
+}
+
 ddisp_status vulkan__inspect(const ddisp_backend_services *services, const ddisp_backend_code *code,
                              ddisp_backend_code_info *info)
 {
@@ -172,6 +191,8 @@ ddisp_status vulkan__inspect(const ddisp_backend_services *services, const ddisp
                                              code->code->size_bytes, &module);
     for (uint32_t i = 0; status == DDISP_STATUS_OK && i < code->code->entry_count; i++)
         status = check_entry(&module, code, &code->code->entries[i]);
+    if (status == DDISP_STATUS_OK)
+        status = check_deterministic(&module, code->code);
     if (status == DDISP_STATUS_OK)
         status = find_switches(&module, code, &switches);
     if (status == DDISP_STATUS_OK) {

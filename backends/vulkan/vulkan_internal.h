@@ -36,6 +36,7 @@
 typedef struct vulkan__device vulkan__device;
 typedef struct vulkan__stream vulkan__stream;
 typedef struct vulkan__element_pipeline vulkan__element_pipeline;
+typedef struct vulkan__fold_pipeline vulkan__fold_pipeline;
 typedef struct vulkan__sets vulkan__sets;
 typedef struct vulkan__natives vulkan__natives;
 typedef struct vulkan__graph vulkan__graph;
@@ -174,6 +175,7 @@ struct vulkan__device {
     vulkan__element_pipeline *elements;
     VkPipelineLayout elements_layout; /* of built-in shaders; made with the first of them */
     vulkan__sink sinks[2];            /* unbound; with memory behind it */
+    vulkan__fold_pipeline *folds;     /* guarded by elements_lock */
     atomic_uint next_queue;
     atomic_bool lost;
     atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
@@ -305,6 +307,14 @@ ddisp_status vulkan__scatter_add(void *device, void *stream,
                                  const ddisp_backend_range *skipped, uint64_t flags);
 /** Destroys the pipelines (vulkan_builtin.c); nothing uses them. */
 void vulkan__elements_close(vulkan__device *device);
+
+/* ---- the end of deterministic mode (vulkan_fold.c) */
+
+ddisp_status vulkan__fold(void *device, void *stream, const ddisp_backend_tensor *destination,
+                          const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
+                          uint64_t flags, const ddisp_backend_range *sticky);
+/** Destroys the pipelines; nothing uses them. */
+void vulkan__folds_close(vulkan__device *device);
 
 /* ---- host-visible memory of a stream (vulkan_staging.c) */
 

@@ -158,6 +158,9 @@ enum {
 /** accumulate and scatter_add: the result is bit-identical whatever the geometry and order. */
 #define DDISP_BACKEND_ACCUMULATE_DETERMINISTIC UINT64_C(1)
 
+/** fold: an element of the shadow is two integers, the second in units of 2^-30 of the first's. */
+#define DDISP_BACKEND_FOLD_WIDE UINT64_C(1)
+
 /** sink_acquire: the code compares and swaps on the memory. */
 #define DDISP_BACKEND_SINK_COMPARE_AND_SWAP UINT64_C(1)
 
@@ -333,6 +336,16 @@ typedef struct ddisp_backend_table {
                                 ddisp_backend_memory *out_memory);
     /** Fills one of the backend's own structs. */
     ddisp_status (*needs)(void *instance, ddisp_chain *needs);
+
+    /** Ends deterministic mode: destination (+)= shadow / scale, rounded at most once to f32 (f64
+     * for f64 or WIDE) and once to destination. shadow has dtype I64 and destination's shape (its
+     * strides in elements, of one integer or, with WIDE, two); scale is a power of two. No elements
+     * of destination share memory. Safe against other streams adding to the same destination.
+     * operation: DDISP_BACKEND_ACCUMULATE_...; where an integer's magnitude is above 2^62, bit 2 of
+     * the 32 bits at sticky is set. */
+    ddisp_status (*fold)(void *device, void *stream, const ddisp_backend_tensor *destination,
+                         const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
+                         uint64_t flags, const ddisp_backend_range *sticky);
 } ddisp_backend_table;
 
 /** Size of the table in plugin ABI 0.1; a table may not be smaller. */

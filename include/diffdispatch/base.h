@@ -98,6 +98,8 @@ enum {
     DDISP_STATUS_BUFFER_TOO_SMALL =
         28, /**< the caller's buffer is too small; the needed length was returned */
     DDISP_STATUS_INTERNAL = 29, /**< a fault of the library: please report it */
+    DDISP_STATUS_BOUND_EXCEEDED =
+        30, /**< deterministic mode met a value that is not finite or beyond the declared bound */
 };
 
 /** Name of a status, such as "DDISP_STATUS_NO_GRADIENT"; "unknown status" for others. Static

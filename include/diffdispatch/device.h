@@ -24,13 +24,17 @@ typedef struct ddisp_event ddisp_event;
 
 /* ---- context ---- */
 
+/** Launches are as with DDISP_LAUNCH_DETERMINISTIC, accumulate and scatter-add as with
+ * DDISP_ACCUMULATE_DETERMINISTIC. */
+#define DDISP_CONTEXT_DETERMINISTIC UINT64_C(1)
+
 /** How a context is made. All zero: find every backend, log warnings to standard error, use malloc.
  */
 typedef struct ddisp_context_desc {
     uint32_t size;             /**< sizeof(ddisp_context_desc) */
     ddisp_log_level log_level; /**< 0: environment variable DDISP_LOG, else warnings */
     const ddisp_chain *next;   /**< NULL */
-    uint64_t flags;            /**< zero */
+    uint64_t flags;            /**< DDISP_CONTEXT_... */
     const ddisp_allocator
         *allocator; /**< NULL: malloc and free. Copied; must work until the context is gone */
     ddisp_log_function log; /**< NULL: standard error */
@@ -134,10 +138,10 @@ typedef struct ddisp_device_info {
                                   signatures */
     uint32_t driver_id; /**< which driver serves it (VkDriverId), 0 where there is but one; part of
                            signatures */
-    uint32_t reserved;  /**< zero */
-    uint32_t dlpack_device_type; /**< kind of its addresses in DLPack (DLDeviceType: 1 host memory,
-                                    2 CUDA), 0 when they have no meaning to others */
-    int32_t dlpack_device_id;    /**< number of the device in DLPack, with a type above 0 */
+    ddisp_support atomic_add_i64; /**< adding to 64-bit integers, which deterministic mode needs */
+    uint32_t dlpack_device_type;  /**< kind of its addresses in DLPack (DLDeviceType: 1 host memory,
+                                     2 CUDA), 0 when they have no meaning to others */
+    int32_t dlpack_device_id;     /**< number of the device in DLPack, with a type above 0 */
 } ddisp_device_info;
 
 /** Number of devices of all usable backends, highest rank first. Returns OK or INVALID_ARGUMENT. */

@@ -212,6 +212,9 @@ typedef struct ddisp_entry {
 #define DDISP_CODE_ANY_LAYOUT UINT64_C(4)
 /** Lanes that add to one address are summed first, so that contended adds stay fast. */
 #define DDISP_CODE_PRE_REDUCES UINT64_C(8)
+/** The code adds through add_grad of the device headers, which serves deterministic mode (spirv:
+ * built with DDISP_DETERMINISTIC). */
+#define DDISP_CODE_DETERMINISTIC UINT64_C(16)
 
 /** A file that source code includes, given as bytes: it is part of the code's identity. */
 typedef struct ddisp_header {

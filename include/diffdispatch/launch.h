@@ -86,6 +86,22 @@ typedef struct ddisp_arg {
 #define DDISP_LAUNCH_NO_ALLOC UINT64_C(8)
 /** Nothing is launched, made or changed; the report is filled. */
 #define DDISP_LAUNCH_DRY_RUN UINT64_C(16)
+/** Gradients have the same bits in every run, whatever the geometry and order of the work: codes
+ * add integers to a shadow of the gradient. Needs codes with DDISP_CODE_DETERMINISTIC. */
+#define DDISP_LAUNCH_DETERMINISTIC UINT64_C(32)
+
+/** Deterministic mode: what is known of the values that a launch adds to gradients. */
+typedef struct ddisp_bound {
+    uint32_t param;    /**< index of an input, or DDISP_BOUND_EVERY_PARAM */
+    uint32_t reserved; /**< zero */
+    double bound; /**< no value is larger in magnitude; 0: the launch finds it by running the kernel
+                     once before, and waits for that */
+    uint64_t adds; /**< most values added to one element; 0: as many as work items. Not used without
+                      a bound */
+} ddisp_bound;
+
+/** The bound of every parameter that has none of its own. */
+#define DDISP_BOUND_EVERY_PARAM UINT32_C(0xFFFFFFFF)
 
 typedef struct ddisp_report ddisp_report;
 
@@ -103,6 +119,9 @@ typedef struct ddisp_launch_options {
                              same device */
     ddisp_error *error;   /**< filled on failure; may be NULL */
     ddisp_report *report; /**< filled on success, and as far as known on failure; may be NULL */
+    const ddisp_bound *bounds; /**< deterministic mode; NULL: all bounds are found. Copied */
+    uint32_t bound_count;
+    uint32_t bound_size; /**< sizeof(ddisp_bound) */
 } ddisp_launch_options;
 
 /**
@@ -120,7 +139,8 @@ typedef struct ddisp_launch_options {
  * Returns OK; INVALID_ARGUMENT, DTYPE_MISMATCH, RANK_MISMATCH, SHAPE_MISMATCH, LAYOUT_MISMATCH,
  * DEVICE_MISMATCH, READ_ONLY, OVERFLOW (an argument, by name); ALIASED; GRADIENT_REJECTED;
  * MISSING_GRADIENT; NO_CODE; UNSUPPORTED (a policy that cannot be honoured); CODE_REJECTED;
- * LIMIT_EXCEEDED; OUT_OF_MEMORY; OUT_OF_DEVICE_MEMORY; DEVICE_LOST; DRIVER_ERROR; FORKED.
+ * LIMIT_EXCEEDED; OUT_OF_MEMORY; OUT_OF_DEVICE_MEMORY; DEVICE_LOST; DRIVER_ERROR; FORKED;
+ * BOUND_EXCEEDED (deterministic mode without a declared bound: a value is not finite).
  */
 DDISP_API ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
                                     uint32_t arg_count, const ddisp_launch_options *options,

@@ -74,7 +74,7 @@ static const row ddisp_device_info_rows[] = {
     ROW(ddisp_device_info, device_id, 684, 4),
     ROW(ddisp_device_info, features, 688, 8),
     ROW(ddisp_device_info, driver_id, 696, 4),
-    ROW(ddisp_device_info, reserved, 700, 4),
+    ROW(ddisp_device_info, atomic_add_i64, 700, 4),
     ROW(ddisp_device_info, dlpack_device_type, 704, 4),
     ROW(ddisp_device_info, dlpack_device_id, 708, 4),
 };
@@ -210,13 +210,23 @@ static const row ddisp_arg_rows[] = {
 LAYOUT(ddisp_arg, 64);
 
 static const row ddisp_launch_options_rows[] = {
-    ROW(ddisp_launch_options, size, 0, 4),      ROW(ddisp_launch_options, policy, 4, 4),
-    ROW(ddisp_launch_options, next, 8, 8),      ROW(ddisp_launch_options, flags, 16, 8),
-    ROW(ddisp_launch_options, items, 24, 24),   ROW(ddisp_launch_options, grid, 48, 12),
-    ROW(ddisp_launch_options, reserved, 60, 4), ROW(ddisp_launch_options, device, 64, 8),
-    ROW(ddisp_launch_options, error, 72, 8),    ROW(ddisp_launch_options, report, 80, 8),
+    ROW(ddisp_launch_options, size, 0, 4),         ROW(ddisp_launch_options, policy, 4, 4),
+    ROW(ddisp_launch_options, next, 8, 8),         ROW(ddisp_launch_options, flags, 16, 8),
+    ROW(ddisp_launch_options, items, 24, 24),      ROW(ddisp_launch_options, grid, 48, 12),
+    ROW(ddisp_launch_options, reserved, 60, 4),    ROW(ddisp_launch_options, device, 64, 8),
+    ROW(ddisp_launch_options, error, 72, 8),       ROW(ddisp_launch_options, report, 80, 8),
+    ROW(ddisp_launch_options, bounds, 88, 8),      ROW(ddisp_launch_options, bound_count, 96, 4),
+    ROW(ddisp_launch_options, bound_size, 100, 4),
 };
-LAYOUT(ddisp_launch_options, 88);
+LAYOUT(ddisp_launch_options, 104);
+
+static const row ddisp_bound_rows[] = {
+    ROW(ddisp_bound, param, 0, 4),
+    ROW(ddisp_bound, reserved, 4, 4),
+    ROW(ddisp_bound, bound, 8, 8),
+    ROW(ddisp_bound, adds, 16, 8),
+};
+LAYOUT(ddisp_bound, 24);
 
 static const row ddisp_report_info_rows[] = {
     ROW(ddisp_report_info, size, 0, 4),         ROW(ddisp_report_info, status, 4, 4),
@@ -308,6 +318,7 @@ int main(void)
         TEST(ddisp_kernel_statistics),
         TEST(ddisp_arg),
         TEST(ddisp_launch_options),
+        TEST(ddisp_bound),
         TEST(ddisp_report_info),
         TEST(ddisp_signature),
         TEST(ddisp_signature_info),

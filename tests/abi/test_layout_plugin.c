@@ -23,7 +23,7 @@ static const row ddisp_device_tensor_rows[] = {
     ROW(ddisp_device_tensor, rank, 36, 4),          ROW(ddisp_device_tensor, shape, 40, 64),
     ROW(ddisp_device_tensor, stride, 104, 64),      ROW(ddisp_device_tensor, add_stride, 168, 64),
     ROW(ddisp_device_tensor, read_stride, 232, 64), ROW(ddisp_device_tensor, scale, 296, 8),
-    ROW(ddisp_device_tensor, sticky, 304, 8),       ROW(ddisp_device_tensor, reserved, 312, 8),
+    ROW(ddisp_device_tensor, sticky, 304, 8),       ROW(ddisp_device_tensor, limit, 312, 8),
 };
 LAYOUT(ddisp_device_tensor, 320);
 
@@ -167,8 +167,9 @@ static const row ddisp_backend_table_rows[] = {
     ROW(ddisp_backend_table, device_wrap, 368, 8),
     ROW(ddisp_backend_table, memory_wrap, 376, 8),
     ROW(ddisp_backend_table, needs, 384, 8),
+    ROW(ddisp_backend_table, fold, 392, 8),
 };
-LAYOUT(ddisp_backend_table, 392);
+LAYOUT(ddisp_backend_table, 400);
 
 static const row ddisp_backend_memory_figures_rows[] = {
     ROW(ddisp_backend_memory_figures, size, 0, 4),

@@ -264,7 +264,7 @@ static const struct subject subjects[] = {
     SUBJECT(ddisp_tensor_view, NULL, view_call),
     SUBJECT(ddisp_kernel_desc, kernel_fill, kernel_call),
     SUBJECT_GROWN(ddisp_kernel_statistics, 48, NULL, kernel_statistics_call),
-    SUBJECT(ddisp_launch_options, NULL, options_call),
+    SUBJECT_GROWN(ddisp_launch_options, 88, NULL, options_call),
     SUBJECT(ddisp_report_info, NULL, report_info_call),
     SUBJECT(ddisp_report_slot, NULL, report_slot_call),
 };

@@ -88,8 +88,9 @@ def compare(request):
     mode, policy, *flags = request["launch"]
     backward = mode == "backward"
     wanted = {"backend": "compiler", "architecture": architecture, "mode": mode, "kernel": request["kernel"],
-              "index_width": 64, "deterministic": 0, "atomic_mode": 0,
-              "flags": [name for name in LAUNCH_FLAGS if name in flags and backward]}
+              "index_width": 64, "atomic_mode": 0,
+              "flags": [name for name in LAUNCH_FLAGS if name in flags and backward],
+              "deterministic": int(backward and "deterministic" in flags)}
     wanted |= dict(zip(("vendor", "device", "driver", "features"), (int(word, 0) for word in identity)))
     assert {name: got[name] for name in wanted} == wanted, (got, wanted)
     assert len(got["params"]) == len(request["args"])
@@ -152,6 +153,7 @@ def every_field_is_covered(requests):
         assert len(values(got, name)) > 1, f"{name} is the same in all requests"
     for name in ("alias", "add_alias", "alignment", "writes"):
         assert len(values(params, name)) > 2, f"{name} is hardly ever used"
+    assert values(got, "deterministic") == {"0", "1"}
     for flag in LAUNCH_FLAGS:
         assert any(flag in signature["flags"] for signature in got)
     assert len(requests) >= 40 and len({request["bytes"] for request in requests}) >= 40

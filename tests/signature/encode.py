@@ -23,7 +23,8 @@ DTYPES = {name: number for number, name in enumerate(
 POLICIES = {name: number for number, name in enumerate("default auto specialize guard sink scratch reject".split())}
 WRITE_MODES = {name: number for number, name in enumerate("atomic plain once readsback unknown".split())}
 CODE_FLAGS = {"null_safe": 1, "borrowed": 2, "any_layout": 4, "pre_reduces": 8}
-LAUNCH_FLAGS = {"zero_upstream": 1, "keep_upstream": 2, "overwrite": 4, "no_alloc": 8, "dry_run": 16}
+LAUNCH_FLAGS = {"zero_upstream": 1, "keep_upstream": 2, "overwrite": 4, "no_alloc": 8, "dry_run": 16,
+                "deterministic": 32}
 PARAM_FLAGS = {"differentiable": 1, "items": 2}
 DENSE, STRIDED, BROADCAST, OVERLAPS = 1, 2, 4, 8
 
@@ -186,8 +187,8 @@ def encode(request, kernel):
     for text in ("compiler", architecture):
         out += bytes([len(text)]) + text.encode()
     out += struct.pack("<IIIQ", vendor, device, driver, features) + kernel + bytes([MODES[mode]])
-    out += struct.pack("<Q", flags(launch_flags, LAUNCH_FLAGS) & ~16 if backward else 0)
-    out += bytes([64, 0, 0, len(request["args"])])
+    out += struct.pack("<Q", flags(launch_flags, LAUNCH_FLAGS) & ~48 if backward else 0)
+    out += bytes([64, backward and "deterministic" in launch_flags, 0, len(request["args"])])
     data = [arg["kind"] == "tensor" and data_of(arg) for arg in request["args"]]
     gradients = [arg["kind"] == "tensor" and arg["grad"] and arg["add"] and arg["add"][0] for arg in request["args"]]
     for index, arg in enumerate(request["args"]):

@@ -29,8 +29,8 @@ static const char *const write_modes[] = {"atomic", "plain", "once", "readsback"
 static const char *const param_flags[] = {"differentiable", "items", NULL};
 static const char *const code_flags[] = {"null_safe", "borrowed", "any_layout", "pre_reduces",
                                          NULL};
-static const char *const launch_flags[] = {"zero_upstream", "keep_upstream", "overwrite",
-                                           "no_alloc",      "dry_run",       NULL};
+static const char *const launch_flags[] = {
+    "zero_upstream", "keep_upstream", "overwrite", "no_alloc", "dry_run", "deterministic", NULL};
 
 static uint64_t number(const char *text)
 {

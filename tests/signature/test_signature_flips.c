@@ -43,7 +43,8 @@ static void options_of_the_launch(void **state)
     (void)state;
     ddisp_error error = {.size = (uint32_t)sizeof error};
     static const uint64_t flags[] = {DDISP_LAUNCH_ZERO_UPSTREAM, DDISP_LAUNCH_KEEP_UPSTREAM,
-                                     DDISP_LAUNCH_OVERWRITE, DDISP_LAUNCH_NO_ALLOC};
+                                     DDISP_LAUNCH_OVERWRITE, DDISP_LAUNCH_NO_ALLOC,
+                                     DDISP_LAUNCH_DETERMINISTIC};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         FLIP(true, r->options.flags ^= flags[i]);
     FLIP(false, r->options.flags |= DDISP_LAUNCH_DRY_RUN);

@@ -113,8 +113,12 @@ static void library_reads_the_golden_bytes_back(void **state)
         assert_int_equal(info.driver_id, r->driver_id);
         assert_int_equal(info.features, r->features);
         assert_int_equal(info.flags, r->mode == DDISP_MODE_BACKWARD
-                                         ? r->options.flags & ~DDISP_LAUNCH_DRY_RUN
+                                         ? r->options.flags &
+                                               ~(DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC)
                                          : 0);
+        assert_int_equal(info.deterministic,
+                         r->mode == DDISP_MODE_BACKWARD &&
+                             (r->options.flags & DDISP_LAUNCH_DETERMINISTIC) != 0);
         assert_int_equal(info.index_width, 64);
         assert_memory_equal(info.kernel, r->kernel, 16);
         assert_memory_equal(info.hash, r->hash, 16);
@@ -248,6 +252,7 @@ static void malformed_bytes_are_named(void **state)
                  {4, '\n', "byte 4: length of the backend's name that begins at byte 3 is no text"},
                  {MODE, 3, "mode is 3, expected 1 to 2"},
                  {MODE + 1, 16, "flags 0x10 have no part in a signature of this mode"},
+                 {MODE + 1, 32, "flags 0x20 have no part in a signature of this mode"},
                  {MODE + 9, 32, "index width is 32, expected 64 to 64"},
                  {MODE + 10, 2, "deterministic mode is 2, expected 0 to 1"},
                  {COUNT, 65, "number of parameters is 65, expected 0 to 64"},

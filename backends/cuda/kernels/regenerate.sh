@@ -42,6 +42,7 @@ for name in elements reduce scatter fixed; do
     make ${name}_f32.ptx $name.cu 75
     make ${name}_f64.ptx $name.cu 75 -DWORK_IN_F64
 done
+make shadow.ptx shadow.cu 75 -DWORK_IN_F64
 rm -f "$made/new.ptx" "$made/cubin" "$made/errors"
 
 if [ "${1-}" != --check ]; then

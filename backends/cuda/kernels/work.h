@@ -82,6 +82,17 @@ typedef struct work_reduce {
         cells_first; /* neighbouring threads have neighbouring cells, else neighbouring terms */
 } work_reduce;
 
+/** shadow: to (+)= from * step, where from is one 64-bit integer or, when wide, two, the second in
+ * steps of 2^-30 of the first's. */
+typedef struct work_shadow {
+    work_axes axes;
+    work_address to, from, sticky; /* sticky: of the 32 bits that say that a sum was too large */
+    int64_t to_stride[8], from_stride[8];
+    double step;
+    uint32_t to_type, wide, stores;
+    uint32_t reserved;
+} work_shadow;
+
 /** Head of the memory that a deterministic scatter-add works in. Zero at first. */
 typedef struct work_head {
     uint64_t sampled;    /* bits of a double: largest finite magnitude of the elements looked at */

@@ -8,12 +8,14 @@ BLOCK_ABI = 1
 DEVICE_TENSOR_REQUIRES_GRAD = 1
 DEVICE_TENSOR_HAS_UPSTREAM = 2
 DEVICE_TENSOR_SHADOW = 4
+DEVICE_TENSOR_BOUND = 8
 DEVICE_TENSOR_DENSE = 16
 DEVICE_TENSOR_ADD_DENSE = 32
 DEVICE_TENSOR_READ_DENSE = 64
 VERSION_MAJOR = 0
 VERSION_MINOR = 1
 VERSION_PATCH = 0
+CONTEXT_DETERMINISTIC = 1
 DEVICE_FLAG_SOFTWARE = 1
 DEVICE_FLAG_HOST_ADDRESSES = 2
 DEVICE_FLAG_NULL_DESCRIPTOR = 4
@@ -44,6 +46,7 @@ CODE_NULL_SAFE = 1
 CODE_BORROWED = 2
 CODE_ANY_LAYOUT = 4
 CODE_PRE_REDUCES = 8
+CODE_DETERMINISTIC = 16
 CHAIN_CUDA_DEVICE = 1073807361
 DLPACK_WRITE_COPY = 4294967296
 LAUNCH_ZERO_UPSTREAM = 1
@@ -51,6 +54,8 @@ LAUNCH_KEEP_UPSTREAM = 2
 LAUNCH_OVERWRITE = 4
 LAUNCH_NO_ALLOC = 8
 LAUNCH_DRY_RUN = 16
+LAUNCH_DETERMINISTIC = 32
+BOUND_EVERY_PARAM = 4294967295
 REPORT_SLOT_MADE = 1
 REPORT_SLOT_TAKEN = 2
 REPORT_SLOT_FILLED = 4
@@ -103,6 +108,7 @@ class Status(enum.IntEnum):
     READ_ONLY = 27
     BUFFER_TOO_SMALL = 28
     INTERNAL = 29
+    BOUND_EXCEEDED = 30
 
 
 class LogLevel(enum.IntEnum):
@@ -339,6 +345,10 @@ class ddisp_arg(C.Structure):
     pass
 
 
+class ddisp_bound(C.Structure):
+    pass
+
+
 class ddisp_launch_options(C.Structure):
     pass
 
@@ -406,7 +416,7 @@ ddisp_device_tensor._fields_ = [
     ("read_stride", C.c_int64 * 8),
     ("scale", C.c_double),
     ("sticky", C.c_uint64),
-    ("reserved", C.c_uint64),
+    ("limit", C.c_double),
 ]
 ddisp_error._fields_ = [
     ("size", C.c_uint32),
@@ -481,7 +491,7 @@ ddisp_device_info._fields_ = [
     ("device_id", C.c_uint32),
     ("features", C.c_uint64),
     ("driver_id", C.c_uint32),
-    ("reserved", C.c_uint32),
+    ("atomic_add_i64", C.c_uint32),
     ("dlpack_device_type", C.c_uint32),
     ("dlpack_device_id", C.c_int32),
 ]
@@ -637,6 +647,12 @@ ddisp_arg._fields_ = [
     ("flags", C.c_uint64),
     ("reserved", C.c_uint64),
 ]
+ddisp_bound._fields_ = [
+    ("param", C.c_uint32),
+    ("reserved", C.c_uint32),
+    ("bound", C.c_double),
+    ("adds", C.c_uint64),
+]
 ddisp_launch_options._fields_ = [
     ("size", C.c_uint32),
     ("policy", C.c_uint32),
@@ -648,6 +664,9 @@ ddisp_launch_options._fields_ = [
     ("device", C.c_void_p),
     ("error", C.POINTER(ddisp_error)),
     ("report", C.c_void_p),
+    ("bounds", C.POINTER(ddisp_bound)),
+    ("bound_count", C.c_uint32),
+    ("bound_size", C.c_uint32),
 ]
 ddisp_report_info._fields_ = [
     ("size", C.c_uint32),

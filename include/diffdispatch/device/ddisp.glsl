@@ -42,7 +42,7 @@ struct ddisp_device_tensor {
     uint64_t data, grad_add, grad_read;
     uint dtype, grad_dtype, flags, rank;
     int64_t shape[8], stride[8], add_stride[8], read_stride[8];
-    uint64_t scale, sticky, reserved;
+    uint64_t scale, sticky, limit;
 };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer ddisp_block {
     uint abi, size_bytes;

@@ -172,13 +172,30 @@ DDISP_DEVICE void add(uint64_t address, typename Cell::value v, int how, int cel
     Cell::add(address, v);
 }
 
+/* Deterministic mode, when only a bound is looked for. Few values are larger than all before. */
+template <typename V> DDISP_DEVICE void note_bound(const ddisp_device_tensor &view, V v)
+{
+    const unsigned long long bits = sizeof(V) < sizeof(double)
+                                        ? __float_as_uint((float)v) & 0x7fffffffu
+                                        : __double_as_longlong((double)v) & 0x7fffffffffffffffll;
+    unsigned long long *largest = global<unsigned long long>(view.sticky + 8);
+    if (*(volatile unsigned long long *)largest < bits)
+        atomicMax(largest, bits);
+    add<cell_i64>(view.sticky + 16, 1, DDISP_ADD_REDUCED, one_cell);
+}
+
 /* Deterministic mode: integers add up to the same in every order. */
 template <typename V>
 DDISP_DEVICE void add_shadow(const ddisp_device_tensor &view, uint64_t offset, V v, int how,
                              int cells)
 {
     const double wide = (double)v, scaled = wide * view.scale;
-    if (!(fabs(scaled) < 4611686018427387904.0)) { /* 2^62; NaN comes here too */
+    const double most = view.limit > 0 ? view.limit : 4611686018427387392.0; /* just below 2^62 */
+    if (view.flags & DDISP_DEVICE_TENSOR_BOUND) {
+        note_bound(view, v);
+        return;
+    }
+    if (!(fabs(scaled) <= most)) { /* NaN comes here too */
         const bool finite = (__double_as_longlong(wide) >> 52 & 0x7ff) != 0x7ff;
         atomicOr(global<unsigned>(view.sticky), finite ? 2u : 1u);
         return;

@@ -170,6 +170,7 @@ DDISP_ADD_OF(f64, double)
 // needs no double arithmetic.
 
 const uint DDISP_DEVICE_TENSOR_SHADOW = 4u;
+const uint DDISP_DEVICE_TENSOR_BOUND = 8u;
 
 #ifdef DDISP_DETERMINISTIC
 DDISP_ADD_OF(i64, int64_t)
@@ -192,17 +193,38 @@ void ddisp_refuse(uint tensor, uint flag)
     atomicOr(ddisp_cell_u32(DDISP_BLOCK.tensors[tensor].sticky).value, flag);
 }
 
-// log2 of the scale
+// Log2 of a power of two, given as the bits of a double.
+int ddisp_log2(uint64_t bits)
+{
+    return int(uint(bits >> 52) & 0x7ffu) - 1023;
+}
 int ddisp_scale(uint tensor)
 {
-    return int(uint(DDISP_BLOCK.tensors[tensor].scale >> 52) & 0x7ffu) - 1023;
+    return ddisp_log2(DDISP_BLOCK.tensors[tensor].scale);
 }
 
-// mantissa * 2^exponent is not below 2^62
-bool ddisp_too_large(uint64_t mantissa, int exponent)
+// mantissa * 2^exponent is above the limit; without one, not below 2^62
+bool ddisp_too_large(uint tensor, uint64_t mantissa, int exponent)
 {
-    return mantissa != 0ul && exponent >= 0 &&
-           (exponent >= 62 || mantissa >> (62 - exponent) != 0ul);
+    const uint64_t limit = DDISP_BLOCK.tensors[tensor].limit;
+    if (limit == 0ul)
+        return mantissa != 0ul && exponent >= 0 &&
+               (exponent >= 62 || mantissa >> (62 - exponent) != 0ul);
+    const int room = ddisp_log2(limit) - exponent;
+    return room < 63 && (room < 0 ? mantissa != 0ul : mantissa > 1ul << room);
+}
+
+// When only a bound is looked for: the bits of a magnitude. Few are larger than all before.
+bool ddisp_bound(uint tensor, uint64_t bits)
+{
+    if ((DDISP_BLOCK.tensors[tensor].flags & DDISP_DEVICE_TENSOR_BOUND) == 0u)
+        return false;
+    const uint64_t sticky = DDISP_BLOCK.tensors[tensor].sticky;
+    ddisp_cell_u64 largest = ddisp_cell_u64(sticky + 8ul);
+    if (largest.value < bits)
+        atomicMax(largest.value, bits);
+    ddisp_add_i64(sticky + 16ul, 1l, DDISP_ADD_REDUCED);
+    return true;
 }
 
 void ddisp_shadow_f32(uint tensor, uint64_t offset, float v, int how)
@@ -210,7 +232,9 @@ void ddisp_shadow_f32(uint tensor, uint64_t offset, float v, int how)
     const uint bits = floatBitsToUint(v), biased = bits >> 23 & 0xffu;
     const uint64_t mantissa = uint64_t((bits & 0x7fffffu) | (biased != 0u ? 0x800000u : 0u));
     const int exponent = int(max(biased, 1u)) - 150 + ddisp_scale(tensor);
-    if (biased == 0xffu || ddisp_too_large(mantissa, exponent)) {
+    if (ddisp_bound(tensor, uint64_t(bits & 0x7fffffffu)))
+        return;
+    if (biased == 0xffu || ddisp_too_large(tensor, mantissa, exponent)) {
         ddisp_refuse(tensor, biased == 0xffu ? 1u : 2u);
         return;
     }
@@ -225,7 +249,9 @@ void ddisp_shadow_f64(uint tensor, uint64_t offset, double v, int how)
     const uint biased = uint(bits >> 52) & 0x7ffu;
     const uint64_t mantissa = (bits & 0xffffffffffffful) | (biased != 0u ? 1ul << 52 : 0ul);
     const int exponent = int(max(biased, 1u)) - 1075 + ddisp_scale(tensor);
-    if (biased == 0x7ffu || ddisp_too_large(mantissa, exponent)) {
+    if (ddisp_bound(tensor, bits & 0x7ffffffffffffffful))
+        return;
+    if (biased == 0x7ffu || ddisp_too_large(tensor, mantissa, exponent)) {
         ddisp_refuse(tensor, biased == 0x7ffu ? 1u : 2u);
         return;
     }

@@ -28,8 +28,13 @@ typedef unsigned long long uint64_t;
 /* grad_add is an array of 64-bit integers (deterministic mode): a gradient v is added to the one
  * that add_stride indexes as round(v * scale), to even. f64 gradients take two integers per
  * element, floor(v * scale) and round((v * scale - floor(v * scale)) * 2^30). Where v is not
- * finite, bit 0 of the 32 bits at sticky is set instead; where |v * scale| >= 2^62, bit 1. */
+ * finite, bit 0 of the 32 bits at sticky is set instead; where |v * scale| > limit (limit 0:
+ * >= 2^62), bit 1. */
 #define DDISP_DEVICE_TENSOR_SHADOW 4u
+/* With SHADOW: nothing is added, and grad_add is not touched. The 64 bits at sticky + 8 become the
+ * largest magnitude of all v, as the bits of an f32 (f64 for f64 tensors); those at sticky + 16
+ * count the v. */
+#define DDISP_DEVICE_TENSOR_BOUND 8u
 /* The elements of data, grad_add or grad_read lie one behind the other in row-major order, and
  * there are as many as items: item i is i elements behind the address. Without the flag only the
  * strides tell. */
@@ -63,7 +68,7 @@ typedef struct ddisp_device_tensor {
     int64_t read_stride[8]; /* of grad_read */
     double scale;           /* deterministic mode; else 0 */
     uint64_t sticky;        /* deterministic mode: address of the overflow flag; else 0 */
-    uint64_t reserved;      /* zero */
+    double limit;           /* deterministic mode: a power of two, see SHADOW; else 0 */
 } ddisp_device_tensor;
 
 /** View of tensor parameter i (counting tensor parameters only) of a block in memory. */

@@ -298,12 +298,31 @@ DDISP_HOST_INLINE int64_t ddisp_host_round(double v)
     return whole;
 }
 
+/* Deterministic mode, when only a bound is looked for. */
+static DDISP_HOST_UNUSED void ddisp_host_note_bound(const ddisp_device_tensor *tensor, double v,
+                                                    int is_double)
+{
+    const uint64_t bits = is_double ? ddisp_host_bits_of_double(v) & ~((uint64_t)1 << 63)
+                                    : ddisp_host_bits_of((float)v) & 0x7fffffffu;
+    ddisp_host_u64 *largest = (ddisp_host_u64 *)(uintptr_t)(tensor->sticky + 8);
+    ddisp_host_u64 seen = __atomic_load_n(largest, __ATOMIC_RELAXED);
+    while (seen < bits && !__atomic_compare_exchange_n(largest, &seen, bits, 1, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED)) {
+    }
+    ddisp_host_atomic_i64(tensor->sticky + 16, 1);
+}
+
 /* Deterministic mode: integers add up to the same in every order. */
 static DDISP_HOST_UNUSED void ddisp_host_add_shadow(const ddisp_device_tensor *tensor,
                                                     uint64_t offset, double v, int is_double)
 {
     const double scaled = v * tensor->scale;
-    if (!(scaled > -4611686018427387904.0 && scaled < 4611686018427387904.0)) { /* 2^62; NaN too */
+    const double most = tensor->limit > 0 ? tensor->limit : 4611686018427387392.0; /* below 2^62 */
+    if (tensor->flags & DDISP_DEVICE_TENSOR_BOUND) {
+        ddisp_host_note_bound(tensor, v, is_double);
+        return;
+    }
+    if (!(scaled >= -most && scaled <= most)) { /* NaN too */
         const int finite = (ddisp_host_bits_of_double(v) >> 52 & 0x7ffu) != 0x7ffu;
         __atomic_fetch_or((ddisp_host_u32 *)(uintptr_t)tensor->sticky, finite ? 2u : 1u,
                           __ATOMIC_RELAXED);

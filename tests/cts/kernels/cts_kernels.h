@@ -44,6 +44,10 @@ extern const cts_source cts_half;
 extern const cts_source cts_pair;        /* switched, outputs too */
 extern const cts_source cts_pair_opaque; /* opaque */
 
+/** y[i] = x[index[i]] + s[0] with x and s of one type, by the device headers; backward alone. Per
+ * type (f16, bf16, f32, f64; y is f32, or f64) and group size (64, 256, 1000). Switched. */
+extern const cts_source cts_bins[4][3];
+
 /** y = 2 x whose backward stores once into every element of the gradient. */
 extern const cts_source cts_once;
 /** y = 2 a + b whose backward adds without atomics. */

@@ -70,6 +70,10 @@ FUNCTION unsigned long long atomicAdd(unsigned long long *cell, unsigned long lo
 {
     return __nvvm_atom_add_gen_ll((long long *)cell, (long long)v);
 }
+FUNCTION unsigned long long atomicMax(unsigned long long *cell, unsigned long long v)
+{
+    return __nvvm_atom_max_gen_ull(cell, v);
+}
 FUNCTION unsigned atomicOr(unsigned *cell, unsigned v)
 {
     return __nvvm_atom_or_gen_i((int *)cell, (int)v);

@@ -166,7 +166,7 @@ static void check_rest(const ddisp_device_tensor *t, uint32_t rank)
     }
     assert_true(t->scale == 0);
     assert_int_equal(t->sticky, 0);
-    assert_int_equal(t->reserved, 0);
+    assert_true(t->limit == 0);
 }
 
 static void check_data(void)

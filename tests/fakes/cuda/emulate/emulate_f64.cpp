@@ -10,4 +10,5 @@ namespace emulated_f64
 #include "reduce.cu"
 #include "scatter.cu"
 #include "fixed.cu"
+#include "shadow.cu"
 } // namespace emulated_f64
