@@ -123,6 +123,24 @@ class Tensors(unittest.TestCase):
             device.synchronize()
             device.trim()
 
+    def test_time_between_events_and_a_limit_of_memory(self):
+        for device in devices():
+            begin, end, plain = device.event(timed=True), device.event(timed=True), device.event()
+            begin.record()
+            end.record()
+            plain.record()
+            self.assertGreaterEqual(begin.elapsed_ns(end), 0)
+            with self.assertRaisesRegex(dd.Error, "EVENT_TIMED"):
+                begin.elapsed_ns(plain)
+            live = device.statistics["bytes_live"]
+            device.limit_memory(live + 1000)
+            try:
+                with self.assertRaisesRegex(dd.Error, "limit of"):
+                    device.buffer(1001)
+                self.assertEqual(device.statistics["memory_limit_bytes"], live + 1000)
+            finally:
+                device.limit_memory(0)
+
 
 class Launches(unittest.TestCase):
     def setUp(self):

@@ -219,9 +219,13 @@ class Device(Handle):
         """A stream over the program's own, such as a CUstream (0: the legacy default stream)."""
         return Stream(new(lib.ddisp_stream_wrap, self._handle, native_handle), self)
 
-    def event(self) -> Event:
-        """Makes an event."""
-        return Event(new(lib.ddisp_event_create, self._handle, 0), self)
+    def limit_memory(self, size_bytes: int) -> None:
+        """Limits the memory that is handed out; 0: no limit but the device's."""
+        lib.ddisp_device_set_memory_limit(self._handle, size_bytes)
+
+    def event(self, timed: bool = False) -> Event:
+        """Makes an event; a timed one notes the device's clock too."""
+        return Event(new(lib.ddisp_event_create, self._handle, _abi.EVENT_TIMED if timed else 0), self)
 
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = DType.F32, requires_grad: bool = False) -> Any:
         """A dense tensor, content undefined."""
@@ -344,3 +348,11 @@ class Event(Handle):
     def synchronize(self, timeout_ns: int = _abi.TIMEOUT_INFINITE) -> None:
         """Waits for the marked work."""
         lib.ddisp_event_synchronize(self._handle, timeout_ns)
+
+    def elapsed_ns(self, end: Event) -> int:
+        """The device's time from this timed event to another, in nanoseconds; waits for both."""
+        self.synchronize()
+        end.synchronize()
+        found = C.c_uint64()
+        lib.ddisp_event_elapsed(self._handle, end._handle, C.byref(found))
+        return found.value
