@@ -96,7 +96,7 @@ static void choose_indices(const scatter_case *c, uint64_t *state, int64_t n)
                               : kind == 2 ? -2147483648.0
                                           : 2147483647.0;
             if (c->index_type == DDISP_DTYPE_I64 && kind > 1)
-                index_values[i] *= 1099511627776.0; /* low halves are in range */
+                index_values[i] *= 4294967296.0; /* low halves are in range */
         }
     }
 }
