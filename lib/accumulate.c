@@ -254,6 +254,7 @@ static ddisp_status fold(ddisp_stream *stream, const ddisp__gradient *destinatio
                          const ddisp__gradient *wide)
 {
     ddisp__gradient to = *destination, from = *wide;
+    to.layout.dense = from.layout.dense = false;
     for (uint32_t i = 0; i < DDISP_MAX_RANK; i++)
         if (from.layout.strides[i] == 0)
             to.layout.shape[i] = from.layout.shape[i] = 1;

@@ -95,15 +95,7 @@ static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses
 /* True when item i is i elements behind the address. */
 static bool dense(const ddisp__layout *layout, uint64_t items)
 {
-    int64_t expected = 1;
-    if ((uint64_t)layout->numel != items)
-        return false;
-    for (uint32_t d = layout->rank; d-- > 0;) {
-        if (layout->shape[d] != 1 && layout->strides[d] != expected)
-            return false;
-        expected *= layout->shape[d];
-    }
-    return true;
+    return (uint64_t)layout->numel == items && ddisp__layout_is_dense(layout);
 }
 
 static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *out)

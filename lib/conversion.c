@@ -83,6 +83,7 @@ ddisp_status ddisp__conversion_temporary(ddisp__launch *launch, uint32_t i, ddis
     ddisp__layout_dense(&operand->layout, false, &slot->gradient.layout);
     uint64_t elements = (uint64_t)operand->layout.numel, size_bytes;
     if (one_element && elements > 0) {
+        slot->gradient.layout.dense = false;
         for (uint32_t k = 0; k < DDISP_MAX_RANK; k++)
             slot->gradient.layout.strides[k] = 0;
         elements = 1;

@@ -85,6 +85,7 @@ ddisp_status ddisp__layout_make(const char *what, ddisp_dtype dtype, uint32_t ra
         return ddisp__fail(DDISP_STATUS_OVERFLOW,
                            "%s: extents times strides span more bytes than 62 bits can count",
                            what);
+    layout.dense = ddisp__layout_is_dense(&layout);
     *out_layout = layout;
     return DDISP_STATUS_OK;
 }
@@ -93,6 +94,7 @@ void ddisp__layout_dense(const ddisp__layout *like, bool keep_broadcast, ddisp__
 {
     ddisp__layout layout = *like;
     int64_t stride = 1;
+    layout.dense = false;
     for (uint32_t i = layout.rank; i-- > 0;) {
         if (keep_broadcast && like->strides[i] == 0 && like->shape[i] > 1) {
             layout.strides[i] = 0;
@@ -101,6 +103,7 @@ void ddisp__layout_dense(const ddisp__layout *like, bool keep_broadcast, ddisp__
         layout.strides[i] = stride;
         stride *= layout.shape[i] > 0 ? layout.shape[i] : 1;
     }
+    layout.dense = ddisp__layout_is_dense(&layout);
     *out_layout = layout;
 }
 

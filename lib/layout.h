@@ -11,6 +11,8 @@
 /** Shape and strides, in elements. Entries past rank are extent 1, stride 0. */
 typedef struct ddisp__layout {
     uint32_t rank;
+    bool dense; /* known to be dense row-major; false: not looked at. Whoever changes strides or
+                   shape clears it. */
     int64_t shape[DDISP_MAX_RANK];
     int64_t strides[DDISP_MAX_RANK];
     int64_t numel;
@@ -30,6 +32,18 @@ ddisp_status ddisp__layout_make(const char *what, ddisp_dtype dtype, uint32_t ra
 /** Dense row-major layout of the same shape, with stride 0 where like has stride 0 and
  * keep_broadcast is set. */
 void ddisp__layout_dense(const ddisp__layout *like, bool keep_broadcast, ddisp__layout *out_layout);
+/** Whether element k in row-major order lies k elements behind element 0 (axes of extent 1 do not
+ * count). */
+static inline bool ddisp__layout_is_dense(const ddisp__layout *layout)
+{
+    int64_t expected = 1;
+    if (layout->dense)
+        return true;
+    for (uint32_t i = layout->rank; i-- > 0; expected *= layout->shape[i])
+        if (layout->strides[i] != expected && layout->shape[i] != 1)
+            return false;
+    return true;
+}
 /** Byte span; both 0 for no elements. Checked at make time to fit. */
 ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_size);
 /** Smallest class that holds it: DDISP_LAYOUT_DENSE, STRIDED or BROADCAST (size-1 and 0-element

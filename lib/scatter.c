@@ -53,6 +53,7 @@ static ddisp_status check_shapes(scatter *s)
                            "positions of axis %u",
                            (long long)from->shape[s->axis], s->axis);
     s->index_layout = *from;
+    s->index_layout.dense = false;
     memset(s->index_layout.strides, 0, sizeof s->index_layout.strides);
     s->index_layout.strides[s->axis] = s->index->layout.strides[0];
     return DDISP_STATUS_OK;

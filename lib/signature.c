@@ -70,11 +70,7 @@ static uint32_t layout_class_of_others(const ddisp__layout *layout)
 /* Nearly all tensors are dense, which is seen at a glance. */
 static inline uint32_t layout_class(const ddisp__layout *layout)
 {
-    int64_t expected = 1;
-    for (uint32_t i = layout->rank; i-- > 0; expected *= layout->shape[i])
-        if (layout->strides[i] != expected && layout->shape[i] != 1)
-            return layout_class_of_others(layout);
-    return DDISP_LAYOUT_DENSE;
+    return ddisp__layout_is_dense(layout) ? DDISP_LAYOUT_DENSE : layout_class_of_others(layout);
 }
 
 /* What two add slots with the same memory have in common: an address, or before there is one, the
