@@ -13,15 +13,15 @@ ddisp_status cuda__fold(void *device_handle, void *stream, const ddisp_backend_t
     cuda__scope scope;
     bool wide = (flags & DDISP_BACKEND_FOLD_WIDE) != 0;
     int64_t to_size = cuda__dtype_size(destination->dtype), from_size = wide ? 16 : 8;
-    int64_t offsets[CUDA__OPERANDS] = {0};
-    cuda__axes axes = {0};
+    int64_t offsets[BACKEND_OPERANDS] = {0};
+    backend_axes axes = {0};
     for (uint32_t i = 0; i < destination->rank; i++) {
-        cuda__axes_add(&axes, destination->shape[i], destination->strides[i] * to_size,
-                       shadow->strides[i] * from_size, 0);
+        backend_axes_add(&axes, destination->shape[i], destination->strides[i] * to_size,
+                         shadow->strides[i] * from_size, 0);
     }
-    cuda__axes_turn(&axes, offsets);
-    cuda__axes_sort(&axes);
-    cuda__axes_merge(&axes);
+    backend_axes_turn(&axes, offsets);
+    backend_axes_sort(&axes);
+    backend_axes_merge(&axes);
     work_shadow work = {.to = destination->address + (uint64_t)offsets[0],
                         .from = shadow->address + (uint64_t)offsets[1],
                         .sticky = sticky->address,
