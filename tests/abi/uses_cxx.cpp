@@ -52,6 +52,11 @@ void use(const dd::device &device, const dd::kernel &kernel, const dd::graph &gr
     special.policy(DDISP_POLICY_SCRATCH).grad_add(64).grad_read(128);
     DO(kernel.forward(t, u.get(), view, 1, 2.0f, int64_t(3), true, raw, special));
     DO(kernel.backward(t));
+    const ddisp_bound bounds[] = {{DDISP_BOUND_EVERY_PARAM, 0, 1.0, 6}};
+    DO(dd::launch(kernel, DDISP_MODE_BACKWARD)
+           .flags(DDISP_LAUNCH_DETERMINISTIC)
+           .bounds(bounds)
+           .run(t));
     const dd::launch launch =
         dd::launch(kernel, DDISP_MODE_FORWARD).items(1).grid(1).on(device).flags(0);
     DO(launch.run(t, 2.0));

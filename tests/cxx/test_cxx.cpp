@@ -144,6 +144,15 @@ void policies(const dd::context &context, const dd::device &device, const dd::ke
           DDISP_SIGNATURE_HAS_ADD);
     CHECK(GET(dd::format_signature(bytes.data(), bytes.size())).find("f32") != std::string::npos);
 
+    /* This kernel adds as it comes; and bounds arrive, for one names no parameter. */
+    const std::array<ddisp_bound, 1> every = {{{DDISP_BOUND_EVERY_PARAM, 0, 8, 0}}};
+    const ddisp_bound nobody[] = {{99, 0, 8, 0}};
+    dd::launch deterministic(mul, DDISP_MODE_BACKWARD);
+    deterministic.flags(DDISP_LAUNCH_DETERMINISTIC);
+    DO(y.set_grad(gy));
+    CHECK(deterministic.bounds(every).try_run(a, b, y) == DDISP_STATUS_UNSUPPORTED);
+    CHECK(deterministic.bounds(nobody).try_run(a, b, y) == DDISP_STATUS_INVALID_ARGUMENT);
+
     /* One argument's own policy, and the options of the builder. */
     ddisp_error error = DDISP_ZERO;
     error.size = static_cast<uint32_t>(sizeof error);

@@ -221,6 +221,14 @@ class launch
         options_.grid[2] = z;
         return *this;
     }
+    /** For deterministic mode: an array or vector of ddisp_bound, which lives until the launch. */
+    template <typename Bounds> launch &bounds(const Bounds &bounds) noexcept
+    {
+        options_.bounds = std::data(bounds);
+        options_.bound_count = static_cast<uint32_t>(std::size(bounds));
+        options_.bound_size = static_cast<uint32_t>(sizeof(ddisp_bound));
+        return *this;
+    }
     launch &on(stream_ref stream) noexcept
     {
         stream_ = stream.get();
