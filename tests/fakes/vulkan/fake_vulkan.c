@@ -56,6 +56,7 @@ static bool enter(int call, VkResult *out_result)
         fake.failed = fake_names[call];
         *out_result = (VkResult)fake.fail_result;
         stop = true;
+        quiet = *out_result == VK_ERROR_DEVICE_LOST;
     }
     VkDevice device = fake.device;
     fake_unlock();
