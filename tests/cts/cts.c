@@ -12,13 +12,20 @@
 #define MAX_DEVICES 16
 
 static const cts_test *const rooms[] = {
-    cts_mixture_tests,    cts_gradient_tests,   cts_upstream_tests,      cts_order_tests,
-    cts_memory_tests,     cts_view_tests,       cts_signature_tests,     cts_report_tests,
-    cts_bad_object_tests, cts_bad_kernel_tests, cts_bad_launch_tests,    cts_alias_tests,
-    cts_struct_tests,     cts_thread_tests,     cts_stream_tests,        cts_case_tests,
-    cts_code_tests,       cts_write_tests,      cts_graph_tests,         cts_accumulate_tests,
-    cts_copy_tests,       cts_scatter_tests,    cts_sink_tests,          cts_event_tests,
-    cts_pool_tests,       cts_lasting_tests,    cts_deterministic_tests,
+    cts_mixture_tests,       cts_gradient_tests,
+    cts_upstream_tests,      cts_order_tests,
+    cts_memory_tests,        cts_view_tests,
+    cts_signature_tests,     cts_report_tests,
+    cts_bad_object_tests,    cts_bad_kernel_tests,
+    cts_bad_launch_tests,    cts_alias_tests,
+    cts_struct_tests,        cts_thread_tests,
+    cts_stream_tests,        cts_case_tests,
+    cts_code_tests,          cts_write_tests,
+    cts_graph_tests,         cts_accumulate_tests,
+    cts_copy_tests,          cts_scatter_tests,
+    cts_sink_tests,          cts_event_tests,
+    cts_pool_tests,          cts_lasting_tests,
+    cts_deterministic_tests, cts_deterministic_limit_tests,
 };
 enum { ROOMS = sizeof rooms / sizeof rooms[0] };
 

@@ -1,90 +1,11 @@
 /*
  * test_deterministic.c - deterministic mode in users' kernels: gradients are exact where numbers
  * are, within the documented error where they are not, and the same bits whatever the order and
- * geometry; what does not fit is reported; what cannot be done is refused by name.
+ * geometry; sums go into gradients of any kind.
  */
-#include "cts.h"
+#include "problem.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-enum { F16, BF16, F32, F64, TYPES };
-enum { X, INDEX, S, Y };
-
-static const ddisp_dtype dtypes[TYPES] = {DDISP_DTYPE_F16, DDISP_DTYPE_BF16, DDISP_DTYPE_F32,
-                                          DDISP_DTYPE_F64};
-
-#define NEEDS_INTEGERS(t)                                                                          \
-    do {                                                                                           \
-        if ((t)->info.atomic_add_i64 == DDISP_SUPPORT_NONE)                                        \
-            CTS_SKIP(t, "the device adds no 64-bit integers");                                     \
-    } while (0)
-
-/* ---- a problem: upstream gradients that go to bins, and all of them to one cell */
-
-typedef struct problem {
-    cts *t;
-    int type;
-    int64_t items, bins;
-    int32_t *index;
-    double *values;
-    ddisp_tensor *x, *n, *s, *y;
-} problem;
-
-static ddisp_tensor *upstream_of(const problem *p)
-{
-    return cts_numbers(p->t, p->type == F64 ? DDISP_DTYPE_F64 : DDISP_DTYPE_F32, 1, &p->items, NULL,
-                       p->values);
-}
-
-static problem make(cts *t, int type, int64_t items, int64_t bins, uint64_t flags)
-{
-    problem p = {.t = t, .type = type, .items = items, .bins = bins};
-    int64_t one = 1;
-    p.index = calloc((size_t)items, sizeof *p.index);
-    p.values = calloc((size_t)items, sizeof *p.values);
-    assert_non_null(p.index);
-    assert_non_null(p.values);
-    p.x = cts_tensor(t, dtypes[type], 1, &bins, NULL, CTS_GRAD | flags, NULL);
-    p.s = cts_tensor(t, dtypes[type], 1, &one, NULL, CTS_GRAD | flags, NULL);
-    p.y = cts_tensor(t, type == F64 ? DDISP_DTYPE_F64 : DDISP_DTYPE_F32, 1, &items, NULL, CTS_GRAD,
-                     NULL);
-    return p;
-}
-
-/* Index and upstream as the arrays say. */
-static void load(problem *p)
-{
-    p->n = cts_tensor(p->t, DDISP_DTYPE_I32, 1, &p->items, NULL, 0, p->index);
-    CTS_OK(ddisp_tensor_set_grad(p->y, upstream_of(p)));
-}
-
-static void drop(problem *p)
-{
-    free(p->index);
-    free(p->values);
-}
-
-static ddisp_launch_options deterministic(uint64_t flags, ddisp_report *report,
-                                          const ddisp_bound *bound)
-{
-    ddisp_launch_options options =
-        cts_options(DDISP_POLICY_AUTO, DDISP_LAUNCH_DETERMINISTIC | flags, report);
-    options.bounds = bound;
-    options.bound_count = bound ? 1 : 0;
-    options.bound_size = (uint32_t)sizeof *bound;
-    return options;
-}
-
-static ddisp_status run(problem *p, ddisp_kernel *kernel, const ddisp_launch_options *options)
-{
-    return CTS_BACKWARD(kernel, options, p->x, p->n, p->s, p->y);
-}
-
-static ddisp_bound bound_of(double bound, uint64_t adds)
-{
-    return (ddisp_bound){.param = DDISP_BOUND_EVERY_PARAM, .bound = bound, .adds = adds};
-}
 
 static void gradient_values(ddisp_tensor *tensor, double *values, size_t count)
 {
@@ -101,7 +22,7 @@ static void integers_are_exact(cts *t)
     NEEDS_INTEGERS(t);
     for (int type = 0; type < TYPES; type++) {
         ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][1]);
-        problem p = make(t, type, 1000, 7, 0);
+        problem p = problem_make(t, type, 1000, 7, 0);
         double expected[8] = {0}, got[7], all = 0;
         uint64_t state = 7;
         for (int64_t i = 0; i < p.items; i++) {
@@ -110,15 +31,15 @@ static void integers_are_exact(cts *t)
             expected[p.index[i]] += p.values[i];
             all += p.values[i];
         }
-        load(&p);
-        ddisp_launch_options options = deterministic(0, NULL, NULL);
-        CTS_OK(run(&p, kernel, &options));
+        problem_load(&p);
+        ddisp_launch_options options = problem_options(0, NULL, NULL);
+        CTS_OK(problem_run(&p, kernel, &options));
         gradient_values(p.x, got, 7);
         for (int i = 0; i < 7; i++)
             CTS_CHECK(got[i] == expected[i], "type %d, bin %d: %g instead of %g", type, i, got[i],
                       expected[i]);
         CTS_GRADIENT(p.s, all);
-        drop(&p);
+        problem_drop(&p);
     }
 }
 
@@ -127,19 +48,19 @@ static void ones_do_not_stall_in_halves(cts *t)
     NEEDS_INTEGERS(t);
     for (int type = F16; type <= BF16; type++) {
         ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][1]);
-        problem p = make(t, type, 4096, 1, DDISP_TENSOR_GRAD_SAME_DTYPE);
+        problem p = problem_make(t, type, 4096, 1, DDISP_TENSOR_GRAD_SAME_DTYPE);
         for (int64_t i = 0; i < p.items; i++)
             p.values[i] = 1;
-        load(&p);
-        ddisp_launch_options options = deterministic(0, NULL, NULL);
-        CTS_OK(run(&p, kernel, &options));
+        problem_load(&p);
+        ddisp_launch_options options = problem_options(0, NULL, NULL);
+        CTS_OK(problem_run(&p, kernel, &options));
         CTS_GRADIENT(p.x, 4096);
         CTS_GRADIENT(p.s, 4096);
         ddisp_tensor *gradient = NULL;
         CTS_OK(ddisp_tensor_grad(p.x, &gradient));
-        assert_int_equal(cts_tensor_info(gradient).dtype, dtypes[type]);
+        assert_int_equal(cts_tensor_info(gradient).dtype, problem_dtypes[type]);
         ddisp_tensor_release(gradient);
-        drop(&p);
+        problem_drop(&p);
     }
 }
 
@@ -164,15 +85,15 @@ static void sums_are_within_the_bound(cts *t)
     for (int type = F32; type <= F64; type++) {
         enum { ITEMS = 5000, BINS = 13 };
         ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][0]);
-        problem p = make(t, type, ITEMS, BINS, 0);
+        problem p = problem_make(t, type, ITEMS, BINS, 0);
         long double expected[BINS] = {0};
         double got[BINS];
         randomize(&p, 11);
         for (int64_t i = 0; i < ITEMS; i++)
             expected[p.index[i]] += (long double)p.values[i];
-        load(&p);
-        ddisp_launch_options options = deterministic(0, NULL, NULL);
-        CTS_OK(run(&p, kernel, &options));
+        problem_load(&p);
+        ddisp_launch_options options = problem_options(0, NULL, NULL);
+        CTS_OK(problem_run(&p, kernel, &options));
         gradient_values(p.x, got, BINS);
         int steps = 62 - 13 - 8 + (type == F64 ? 30 : 0); /* 5000 values below 2^8 */
         for (int i = 0; i < BINS; i++) {
@@ -182,7 +103,7 @@ static void sums_are_within_the_bound(cts *t)
             CTS_CHECK(error <= most, "type %d, bin %d: off by %g, at most %g are allowed", type, i,
                       error, most);
         }
-        drop(&p);
+        problem_drop(&p);
     }
 }
 
@@ -206,17 +127,17 @@ static void one_bit_pattern(cts *t, int type, uint64_t flags, bool declared)
 {
     enum { ITEMS = 3001, BINS = 5 };
     double first[BINS + 1], got[BINS + 1];
-    ddisp_bound bound = bound_of(256, 0);
-    problem p = make(t, type, ITEMS, BINS, flags);
+    ddisp_bound bound = problem_bound(256, 0);
+    problem p = problem_make(t, type, ITEMS, BINS, flags);
     randomize(&p, 5);
     for (uint64_t round = 0; round < 9; round++) {
         ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][round % 3]);
         ddisp_launch_options options =
-            deterministic(DDISP_LAUNCH_OVERWRITE, NULL, declared ? &bound : NULL);
+            problem_options(DDISP_LAUNCH_OVERWRITE, NULL, declared ? &bound : NULL);
         if (round)
             shuffle(&p, round);
-        load(&p);
-        CTS_OK(run(&p, kernel, &options));
+        problem_load(&p);
+        CTS_OK(problem_run(&p, kernel, &options));
         gradient_values(p.x, got, BINS);
         gradient_values(p.s, got + BINS, 1);
         if (!round)
@@ -224,7 +145,7 @@ static void one_bit_pattern(cts *t, int type, uint64_t flags, bool declared)
         CTS_CHECK(memcmp(first, got, sizeof got) == 0, "type %d, round %d: other bits", type,
                   (int)round);
     }
-    drop(&p);
+    problem_drop(&p);
 }
 
 static void order_and_group_size_do_not_matter(cts *t)
@@ -238,160 +159,37 @@ static void order_and_group_size_do_not_matter(cts *t)
     one_bit_pattern(t, BF16, DDISP_TENSOR_GRAD_SAME_DTYPE, false);
 }
 
-/* ---- what does not fit */
-
-/* Ones, and one value that is none. */
-static problem spoilt(cts *t, double value)
-{
-    problem p = make(t, F32, 100, 3, 0);
-    for (int64_t i = 0; i < p.items; i++)
-        p.values[i] = 1;
-    p.values[37] = value;
-    load(&p);
-    return p;
-}
-
-static void values_beyond_the_bound_are_reported(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    const struct {
-        double value;
-        const char *text;
-    } cases[] = {{1.5, "beyond the declared bound"},
-                 {-3e38, "beyond the declared bound"},
-                 {INFINITY, "not finite"},
-                 {NAN, "not finite"}};
-    ddisp_bound bound = bound_of(1, 0);
-    ddisp_launch_options options = deterministic(0, NULL, &bound);
-    for (int i = 0; i < 4; i++) {
-        problem p = spoilt(t, cases[i].value);
-        float unused[3];
-        ddisp_tensor *gradient = NULL;
-        CTS_OK(run(&p, kernel, &options));
-        CTS_OK(ddisp_tensor_grad(p.x, &gradient));
-        if (i % 2)
-            CTS_FAILS(ddisp_tensor_read(gradient, unused, sizeof unused, NULL),
-                      DDISP_STATUS_BOUND_EXCEEDED, "bins_f32", "'x'", cases[i].text);
-        else
-            CTS_FAILS(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE),
-                      DDISP_STATUS_BOUND_EXCEEDED, "bins_f32", "'x'", cases[i].text);
-        CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE)); /* said once */
-        CTS_VALUES(gradient, 99, 0, 0);
-        ddisp_tensor_release(gradient);
-        drop(&p);
-    }
-    problem p = spoilt(t, 1); /* and nothing is left of it */
-    CTS_OK(run(&p, kernel, &options));
-    CTS_GRADIENT(p.x, 100, 0, 0);
-    drop(&p);
-}
-
-static void more_adds_than_declared_are_reported(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_bound bound = bound_of(1, 64); /* 100 of them are between 2^62 and 2^63 */
-    ddisp_launch_options options = deterministic(0, NULL, &bound);
-    problem p = spoilt(t, 1);
-    CTS_OK(run(&p, kernel, &options));
-    CTS_FAILS(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE),
-              DDISP_STATUS_BOUND_EXCEEDED, "bins_f32", "more values than were declared");
-    drop(&p);
-}
-
-static void values_that_are_not_finite_change_nothing(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    const double values[] = {NAN, INFINITY, -INFINITY};
-    ddisp_launch_options options = deterministic(0, NULL, NULL);
-    problem warm = spoilt(t, 1);
-    CTS_OK(run(&warm, kernel, &options));
-    drop(&warm);
-    for (int i = 0; i < 3; i++) {
-        problem p = spoilt(t, values[i]);
-        CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_BOUND_EXCEEDED, "bins_f32", "'x'",
-                    "not finite");
-        CTS_STATE(p.x, DDISP_GRAD_STATE_EMPTY);
-        drop(&p);
-    }
-}
-
-static void zeros_have_a_bound(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    for (int type = 0; type < TYPES; type++) {
-        ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][1]);
-        problem p = make(t, type, 10, 2, 0);
-        load(&p);
-        ddisp_launch_options options = deterministic(0, NULL, NULL);
-        CTS_OK(run(&p, kernel, &options));
-        CTS_GRADIENT(p.x, 0, 0);
-        drop(&p);
-    }
-}
-
-static void bounds_are_checked(cts *t)
-{
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    problem p = spoilt(t, 1);
-    ddisp_bound bound = bound_of(-1, 0);
-    ddisp_launch_options options = deterministic(0, NULL, &bound);
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds[0].bound");
-    bound.bound = NAN;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds[0].bound");
-    bound.bound = INFINITY;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds[0].bound");
-    bound = bound_of(1, UINT64_MAX);
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds[0].adds");
-    bound = bound_of(1, 0);
-    bound.param = 4;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds[0].param");
-    bound.param = INDEX;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "'index'", "bound");
-    bound.param = X;
-    bound.reserved = 1;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "reserved");
-    options.bounds = NULL;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds is NULL");
-    options.bounds = &bound;
-    options.bound_size = 3;
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_INVALID_ARGUMENT, "bounds");
-    drop(&p);
-}
-
 /* ---- gradients that are there */
 
 static void sums_go_into_what_is_there(cts *t)
 {
     NEEDS_INTEGERS(t);
     ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_launch_options options = deterministic(0, NULL, NULL);
-    ddisp_launch_options overwrite = deterministic(DDISP_LAUNCH_OVERWRITE, NULL, NULL);
+    ddisp_launch_options options = problem_options(0, NULL, NULL);
+    ddisp_launch_options overwrite = problem_options(DDISP_LAUNCH_OVERWRITE, NULL, NULL);
     const int64_t shape = 3, strides = -2, one = 1;
     const double old[3] = {10, 20, 30};
-    problem p = spoilt(t, 5);
+    problem p = problem_spoilt(t, 5);
     ddisp_tensor *given = cts_numbers(t, DDISP_DTYPE_F32, 1, &shape, &strides, old);
     ddisp_tensor *half = cts_numbers(t, DDISP_DTYPE_F16, 1, &one, NULL, old);
     p.index[0] = 2;
-    load(&p);
+    problem_load(&p);
     CTS_OK(ddisp_tensor_set_grad(p.x, given));
-    CTS_OK(run(&p, kernel, &options));
+    CTS_OK(problem_run(&p, kernel, &options));
     CTS_VALUES(given, 113, 20, 31);
-    CTS_OK(ddisp_tensor_set_grad(p.y, upstream_of(&p)));
-    CTS_OK(run(&p, kernel, &options));
+    CTS_OK(ddisp_tensor_set_grad(p.y, problem_upstream(&p)));
+    CTS_OK(problem_run(&p, kernel, &options));
     CTS_VALUES(given, 216, 20, 32);
     CTS_GRADIENT(p.s, 208);
-    CTS_OK(ddisp_tensor_set_grad(p.y, upstream_of(&p)));
-    CTS_OK(run(&p, kernel, &overwrite));
+    CTS_OK(ddisp_tensor_set_grad(p.y, problem_upstream(&p)));
+    CTS_OK(problem_run(&p, kernel, &overwrite));
     CTS_VALUES(given, 103, 0, 1);
     CTS_GRADIENT(p.s, 104);
     CTS_OK(ddisp_tensor_set_grad(p.s, half));
-    CTS_OK(ddisp_tensor_set_grad(p.y, upstream_of(&p)));
-    CTS_OK(run(&p, kernel, &options));
+    CTS_OK(ddisp_tensor_set_grad(p.y, problem_upstream(&p)));
+    CTS_OK(problem_run(&p, kernel, &options));
     CTS_VALUES(half, 114);
-    drop(&p);
+    problem_drop(&p);
 }
 
 static void repeated_elements_are_one(cts *t)
@@ -399,17 +197,17 @@ static void repeated_elements_are_one(cts *t)
     NEEDS_INTEGERS(t);
     ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
     ddisp_report *report = cts_report(t);
-    ddisp_launch_options options = deterministic(0, report, NULL);
+    ddisp_launch_options options = problem_options(0, report, NULL);
     const int64_t shape[2] = {2, 3}, strides[2] = {1, 0};
-    problem p = spoilt(t, 1);
+    problem p = problem_spoilt(t, 1);
     p.x = cts_tensor(t, DDISP_DTYPE_F32, 2, shape, strides, CTS_GRAD, NULL);
     for (int64_t i = 0; i < p.items; i++)
         p.index[i] = (int32_t)(i % 4); /* 0 to 2 are the first, 3 is the second */
-    load(&p);
-    CTS_OK(run(&p, kernel, &options));
+    problem_load(&p);
+    CTS_OK(problem_run(&p, kernel, &options));
     CTS_GRADIENT(p.x, 75, 75, 75, 25, 25, 25);
     assert_int_equal(cts_slot(report, X, true).bytes, 2 * 8);
-    drop(&p);
+    problem_drop(&p);
 }
 
 static void one_tensor_twice_has_both_sums(cts *t)
@@ -417,314 +215,13 @@ static void one_tensor_twice_has_both_sums(cts *t)
     NEEDS_INTEGERS(t);
     ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
     for (int i = 0; i < 2; i++) {
-        ddisp_launch_options options = deterministic(i ? DDISP_LAUNCH_OVERWRITE : 0, NULL, NULL);
-        problem p = spoilt(t, 1);
+        ddisp_launch_options options = problem_options(i ? DDISP_LAUNCH_OVERWRITE : 0, NULL, NULL);
+        problem p = problem_spoilt(t, 1);
         p.s = p.x;
-        CTS_OK(run(&p, kernel, &options));
+        CTS_OK(problem_run(&p, kernel, &options));
         CTS_GRADIENT(p.x, 200, 0, 0);
-        drop(&p);
+        problem_drop(&p);
     }
-}
-
-/* ---- mixtures and reports */
-
-static void frozen_inputs_cost_nothing(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F64][1]);
-    ddisp_report *report = cts_report(t);
-    ddisp_launch_options options = deterministic(0, report, NULL);
-    for (int frozen = 0; frozen < 2; frozen++) {
-        problem p = make(t, F64, 100, 3, 0);
-        ddisp_tensor **which = frozen ? &p.x : &p.s;
-        int64_t shape = frozen ? 3 : 1;
-        *which = cts_tensor(t, DDISP_DTYPE_F64, 1, &shape, NULL, 0, NULL);
-        for (int64_t i = 0; i < p.items; i++)
-            p.values[i] = 0.5;
-        load(&p);
-        CTS_OK(run(&p, kernel, &options));
-        assert_int_equal(cts_slot(report, frozen ? X : S, true).backing, DDISP_BACKING_OMITTED);
-        ddisp_report_slot slot = cts_slot(report, frozen ? S : X, true);
-        assert_int_equal(slot.backing, DDISP_BACKING_SHADOW);
-        assert_int_equal(slot.bytes, frozen ? 16 : 48);
-        assert_int_equal(cts_report_info(report).extra_bytes, 0);
-        char text[2048];
-        CTS_OK(ddisp_report_format(report, text, sizeof text, NULL));
-        CTS_CHECK(strstr(text, "-> shadow"), "the report says nothing of a shadow:\n%s", text);
-        if (frozen)
-            CTS_GRADIENT(p.s, 50);
-        else
-            CTS_GRADIENT(p.x, 50, 0, 0);
-        CTS_NO_GRADIENT(*which);
-        assert_int_equal(cts_statistics(t).scratch_bytes_live, 0);
-        drop(&p);
-    }
-}
-
-static void other_policies_serve_beside_a_shadow(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    const ddisp_policy policies[] = {DDISP_POLICY_GUARD, DDISP_POLICY_SCRATCH, DDISP_POLICY_SINK};
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    for (int i = 0; i < 3; i++) {
-        ddisp_launch_options options = deterministic(0, NULL, NULL);
-        problem p = spoilt(t, 2);
-        const int64_t one = 1;
-        options.policy = policies[i];
-        p.s = cts_tensor(t, DDISP_DTYPE_F32, 1, &one, NULL, 0, NULL);
-        ddisp_status status = run(&p, kernel, &options);
-        if (status != DDISP_STATUS_UNSUPPORTED || policies[i] != DDISP_POLICY_SINK) {
-            CTS_OK(status);
-            CTS_GRADIENT(p.x, 101, 0, 0);
-        }
-        drop(&p);
-    }
-}
-
-static void a_dry_run_tells_of_the_shadow(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_report *report = cts_report(t);
-    ddisp_launch_options options = deterministic(DDISP_LAUNCH_DRY_RUN, report, NULL);
-    problem p = spoilt(t, 1);
-    cts_note(t);
-    CTS_OK(run(&p, kernel, &options));
-    CTS_UNCHANGED(t);
-    assert_int_equal(cts_slot(report, X, true).backing, DDISP_BACKING_SHADOW);
-    drop(&p);
-}
-
-static void the_signature_says_so(cts *t)
-{
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    problem p = spoilt(t, 1);
-    ddisp_arg args[4] = {DDISP_ARG(p.x), DDISP_ARG(p.n), DDISP_ARG(p.s), DDISP_ARG(p.y)};
-    for (uint32_t on = 0; on < 2; on++) {
-        ddisp_launch_options options = cts_options(0, on ? DDISP_LAUNCH_DETERMINISTIC : 0, NULL);
-        ddisp_signature signature = DDISP_ZERO;
-        ddisp_signature_info info = DDISP_ZERO;
-        char text[2048];
-        signature.size = (uint32_t)sizeof signature;
-        info.size = (uint32_t)sizeof info;
-        CTS_OK(ddisp_launch_signature(kernel, DDISP_MODE_BACKWARD, args, 4, &options, NULL,
-                                      &signature));
-        CTS_OK(ddisp_signature_decode(signature.bytes, signature.byte_count, &info));
-        assert_int_equal(info.deterministic, on);
-        assert_int_equal(info.flags, 0);
-        CTS_OK(
-            ddisp_signature_format(signature.bytes, signature.byte_count, text, sizeof text, NULL));
-        assert_int_equal(strstr(text, "deterministic") != NULL, on);
-    }
-    drop(&p);
-}
-
-/* ---- what cannot be done */
-
-static void opaque_code_is_refused(cts *t)
-{
-    ddisp_kernel *kernel = cts_kernel(t, &cts_mul_opaque);
-    ddisp_tensor *a = CTS_VECTOR(t, CTS_GRAD, 1, 2), *b = CTS_VECTOR(t, 0, 3, 4);
-    ddisp_tensor *y = cts_vector(t, 2, CTS_GRAD, NULL);
-    ddisp_launch_options options = deterministic(0, NULL, NULL);
-    CTS_FORWARD(kernel, a, b, y);
-    CTS_OK(ddisp_tensor_set_grad(y, CTS_VECTOR(t, 0, 1, 1)));
-    CTS_REFUSED(t, CTS_BACKWARD(kernel, &options, a, b, y), DDISP_STATUS_UNSUPPORTED, "mul_opaque",
-                "'a'", "DDISP_CODE_DETERMINISTIC");
-    CTS_OK(CTS_BACKWARD(kernel, NULL, a, b, y));
-    CTS_GRADIENT(a, 3, 4);
-}
-
-static void one_store_needs_no_shadow(cts *t)
-{
-    ddisp_kernel *kernel = cts_kernel(t, &cts_once);
-    ddisp_report *report = cts_report(t);
-    ddisp_tensor *x = CTS_VECTOR(t, CTS_GRAD, 1, 2), *y = cts_vector(t, 2, CTS_GRAD, NULL);
-    ddisp_launch_options options = deterministic(0, report, NULL);
-    CTS_OK(ddisp_tensor_set_grad(y, CTS_VECTOR(t, 0, 1, 10)));
-    CTS_OK(CTS_BACKWARD(kernel, &options, x, y));
-    CTS_GRADIENT(x, 2, 20);
-    assert_int_equal(cts_slot(report, 0, true).backing, DDISP_BACKING_REAL);
-}
-
-/* The same code with another declaration: the block does not know of it. */
-static ddisp_kernel *declared(cts *t, cts_source *source, ddisp_param params[4], uint32_t inout,
-                              const ddisp_code_param *code_param)
-{
-    *source = cts_bins[F32][1];
-    memcpy(params, source->params, 4 * sizeof *params);
-    if (inout < 4)
-        params[inout].access = DDISP_ACCESS_INOUT;
-    source->params = params;
-    return cts_kernel_with(t, source, source->codes[0].flags, code_param);
-}
-
-static void kernels_that_write_run_once(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    cts_source source;
-    ddisp_param params[4];
-    ddisp_bound bound = bound_of(1, 0);
-    ddisp_launch_options open = deterministic(DDISP_LAUNCH_ZERO_UPSTREAM, NULL, NULL);
-    ddisp_launch_options told = deterministic(DDISP_LAUNCH_ZERO_UPSTREAM, NULL, &bound);
-    ddisp_kernel *kernel = declared(t, &source, params, S, NULL);
-    problem p = spoilt(t, 1);
-    CTS_REFUSED(t, run(&p, kernel, &open), DDISP_STATUS_UNSUPPORTED, "bins_f32", "'x'", "'s'",
-                "inout", "options.bounds");
-    CTS_OK(run(&p, kernel, &told));
-    CTS_GRADIENT(p.x, 100, 0, 0);
-    CTS_GRADIENT(p.s, 100);
-    drop(&p);
-}
-
-static void gradients_written_directly_are_written_once(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    cts_source source;
-    ddisp_param params[4];
-    ddisp_code_param plain = {.param = S,
-                              .write_mode = DDISP_WRITE_MODE_PLAIN_ADD,
-                              .layouts = DDISP_LAYOUT_ANY,
-                              .grad_layouts = DDISP_LAYOUT_ANY};
-    ddisp_bound bound = bound_of(1, 0);
-    ddisp_report *report = cts_report(t);
-    ddisp_launch_options open = deterministic(0, NULL, NULL);
-    ddisp_launch_options told = deterministic(0, report, &bound);
-    ddisp_kernel *kernel = declared(t, &source, params, 4, &plain);
-    problem p = spoilt(t, 1);
-    CTS_REFUSED(t, run(&p, kernel, &open), DDISP_STATUS_UNSUPPORTED, "'x'", "'s'",
-                "written directly");
-    CTS_OK(run(&p, kernel, &told));
-    CTS_GRADIENT(p.s, 100);
-    CTS_GRADIENT(p.x, 100, 0, 0);
-    assert_int_equal(cts_slot(report, S, true).backing, DDISP_BACKING_REAL);
-    assert_int_equal(cts_slot(report, X, true).backing, DDISP_BACKING_SHADOW);
-    drop(&p);
-}
-
-static void code_that_reads_back_is_refused(cts *t)
-{
-    cts_source source;
-    ddisp_param params[4];
-    ddisp_code_param reads = {.param = S,
-                              .write_mode = DDISP_WRITE_MODE_READS_BACK,
-                              .layouts = DDISP_LAYOUT_ANY,
-                              .grad_layouts = DDISP_LAYOUT_ANY};
-    ddisp_launch_options options = deterministic(0, NULL, NULL);
-    ddisp_kernel *kernel = declared(t, &source, params, 4, &reads);
-    problem p = spoilt(t, 1);
-    CTS_REFUSED(t, run(&p, kernel, &options), DDISP_STATUS_UNSUPPORTED, "bins_f32", "'s'",
-                "read its gradient back");
-    drop(&p);
-}
-
-/* ---- plans, captures, streams, contexts */
-
-static void plans_are_deterministic(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_bound bound = bound_of(2, 0);
-    for (int declared_bound = 0; declared_bound < 2; declared_bound++) {
-        ddisp_launch_options options = deterministic(0, NULL, declared_bound ? &bound : NULL);
-        problem p = spoilt(t, 2);
-        ddisp_arg args[4] = {DDISP_ARG(p.x), DDISP_ARG(p.n), DDISP_ARG(p.s), DDISP_ARG(p.y)};
-        ddisp_plan *plan = NULL;
-        CTS_OK(ddisp_plan_create(kernel, DDISP_MODE_BACKWARD, args, 4, &options, NULL, &plan));
-        for (int i = 1; i <= 3; i++) {
-            CTS_OK(ddisp_tensor_set_grad(p.y, upstream_of(&p)));
-            CTS_OK(ddisp_plan_launch(plan, args, 4, NULL));
-            CTS_GRADIENT(p.x, 101 * i, 0, 0);
-        }
-        ddisp_plan_release(plan);
-        drop(&p);
-    }
-}
-
-static void captures_are_refused(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_bound bound = bound_of(1, 0);
-    ddisp_launch_options options = deterministic(0, NULL, &bound);
-    ddisp_stream *stream = cts_stream(t);
-    problem p = spoilt(t, 1);
-    ddisp_arg args[4] = {DDISP_ARG(p.x), DDISP_ARG(p.n), DDISP_ARG(p.s), DDISP_ARG(p.y)};
-    ddisp_status status = ddisp_stream_begin_capture(stream);
-    if (status == DDISP_STATUS_UNSUPPORTED) {
-        drop(&p);
-        CTS_SKIP(t, "the device does not capture");
-    }
-    CTS_OK(status);
-    CTS_FAILS(ddisp_launch(kernel, DDISP_MODE_BACKWARD, args, 4, &options, stream),
-              DDISP_STATUS_UNSUPPORTED, "bins_f32", "deterministic", "captures");
-    ddisp_graph *graph = NULL;
-    CTS_OK(ddisp_stream_end_capture(stream, &graph));
-    ddisp_graph_release(graph);
-    CTS_OK(ddisp_launch(kernel, DDISP_MODE_BACKWARD, args, 4, &options, stream));
-    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
-    CTS_GRADIENT(p.x, 100, 0, 0);
-    drop(&p);
-}
-
-static void each_stream_reports_its_own(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_kernel *kernel = cts_kernel(t, &cts_bins[F32][1]);
-    ddisp_bound bound = bound_of(1, 0);
-    ddisp_launch_options options = deterministic(0, NULL, &bound);
-    ddisp_stream *streams[2] = {cts_stream(t), cts_stream(t)};
-    ddisp_event *event = NULL;
-    problem p[2] = {spoilt(t, 1), spoilt(t, 7)};
-    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
-    CTS_OK(ddisp_event_create(t->device, 0, &event));
-    for (int i = 0; i < 2; i++) {
-        ddisp_arg args[4] = {DDISP_ARG(p[i].x), DDISP_ARG(p[i].n), DDISP_ARG(p[i].s),
-                             DDISP_ARG(p[i].y)};
-        CTS_OK(ddisp_launch(kernel, DDISP_MODE_BACKWARD, args, 4, &options, streams[i]));
-    }
-    CTS_OK(ddisp_event_record(event, streams[1]));
-    CTS_OK(ddisp_stream_synchronize(streams[0], DDISP_TIMEOUT_INFINITE));
-    CTS_OK(ddisp_event_synchronize(event, DDISP_TIMEOUT_INFINITE)); /* no word of the stream */
-    CTS_FAILS(ddisp_stream_synchronize(streams[1], DDISP_TIMEOUT_INFINITE),
-              DDISP_STATUS_BOUND_EXCEEDED, "bins_f32");
-    CTS_OK(ddisp_stream_synchronize(streams[1], DDISP_TIMEOUT_INFINITE));
-    ddisp_event_release(event);
-    drop(&p[0]);
-    drop(&p[1]);
-}
-
-/* Release functions of the fixture belong to its context; this one has everything of its own. */
-static void a_context_can_ask_for_it(cts *t)
-{
-    NEEDS_INTEGERS(t);
-    ddisp_context_desc desc = DDISP_ZERO;
-    desc.size = (uint32_t)sizeof desc;
-    desc.flags = DDISP_CONTEXT_DETERMINISTIC;
-    cts other = {0};
-    CTS_OK(ddisp_context_create(&desc, &other.context));
-    CTS_OK(ddisp_device_open(other.context, t->info.spec, &other.device));
-    cts *inner = cts_begin(other.context, other.device);
-    ddisp_kernel *kernel = cts_kernel(inner, &cts_bins[F32][1]);
-    ddisp_kernel *opaque = cts_kernel(inner, &cts_mul_opaque);
-    ddisp_report *report = cts_report(inner);
-    ddisp_launch_options options = cts_options(DDISP_POLICY_AUTO, 0, report);
-    problem p = spoilt(inner, 2);
-    CTS_OK(run(&p, kernel, &options));
-    assert_int_equal(cts_slot(report, X, true).backing, DDISP_BACKING_SHADOW);
-    CTS_GRADIENT(p.x, 101, 0, 0);
-    drop(&p);
-    ddisp_tensor *a = CTS_VECTOR(inner, CTS_GRAD, 1, 2), *b = CTS_VECTOR(inner, 0, 3, 4);
-    ddisp_tensor *y = cts_vector(inner, 2, CTS_GRAD, NULL);
-    CTS_FORWARD(opaque, a, b, y);
-    CTS_OK(ddisp_tensor_set_grad(y, CTS_VECTOR(inner, 0, 1, 1)));
-    CTS_REFUSED(inner, CTS_BACKWARD(opaque, NULL, a, b, y), DDISP_STATUS_UNSUPPORTED, "mul_opaque");
-    CTS_OK(ddisp_tensor_accumulate(a, b, 1, NULL, NULL));
-    CTS_VALUES(a, 4, 6);
-    cts_finish(inner);
-    cts_end(inner);
-    ddisp_device_release(other.device);
-    ddisp_context_release(other.context);
 }
 
 const cts_test cts_deterministic_tests[] = {
@@ -732,26 +229,8 @@ const cts_test cts_deterministic_tests[] = {
     CTS_TEST(ones_do_not_stall_in_halves),
     CTS_TEST(sums_are_within_the_bound),
     CTS_TEST(order_and_group_size_do_not_matter),
-    CTS_TEST(values_beyond_the_bound_are_reported),
-    CTS_TEST(more_adds_than_declared_are_reported),
-    CTS_TEST(values_that_are_not_finite_change_nothing),
-    CTS_TEST(zeros_have_a_bound),
-    CTS_TEST(bounds_are_checked),
     CTS_TEST(sums_go_into_what_is_there),
     CTS_TEST(repeated_elements_are_one),
     CTS_TEST(one_tensor_twice_has_both_sums),
-    CTS_TEST(frozen_inputs_cost_nothing),
-    CTS_TEST(other_policies_serve_beside_a_shadow),
-    CTS_TEST(a_dry_run_tells_of_the_shadow),
-    CTS_TEST(the_signature_says_so),
-    CTS_TEST(opaque_code_is_refused),
-    CTS_TEST(one_store_needs_no_shadow),
-    CTS_TEST(kernels_that_write_run_once),
-    CTS_TEST(gradients_written_directly_are_written_once),
-    CTS_TEST(code_that_reads_back_is_refused),
-    CTS_TEST(plans_are_deterministic),
-    CTS_TEST(captures_are_refused),
-    CTS_TEST(each_stream_reports_its_own),
-    CTS_TEST(a_context_can_ask_for_it),
     CTS_END,
 };
