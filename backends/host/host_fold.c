@@ -32,7 +32,10 @@ static double value_of(const work *it, int64_t whole, int64_t units)
     if (whole > LARGEST_SUM || whole < -LARGEST_SUM) {
         __atomic_fetch_or((uint32_t *)(uintptr_t)it->sticky, TOO_MANY, __ATOMIC_RELAXED);
     }
-    double high = (double)whole, rest = (double)(whole - (int64_t)high);
+    double high = (double)whole, rest = 0;
+    if (whole <= LARGEST_SUM && whole >= -LARGEST_SUM) { /* beyond, high may not be an int64_t */
+        rest = (double)(whole - (int64_t)high);
+    }
     return (high + (rest + (it->wide ? (double)units * 0x1p-30 : 0))) * it->step;
 }
 
