@@ -35,7 +35,11 @@ ddisp_status cuda__artifact_key(const ddisp_backend_services *services, void *de
     if (device) {
         (void)snprintf(driver, sizeof driver, "driver %d %s", device->version, device->release);
     }
-    if (format == CUDA__FORMAT_SOURCE) {
+    if (format == CUDA__FORMAT_SOURCE && !cuda__source_is_closed(variant->code->code)) {
+        status = backend_fail(services, DDISP_STATUS_UNSUPPORTED, 0,
+                              "kernel %s: the source includes files that are not among its headers",
+                              variant->code->kernel_name);
+    } else if (format == CUDA__FORMAT_SOURCE) {
         status = cuda__nvrtc_key(services, driver_version(device), architecture, variant, compiler,
                                  sizeof compiler);
     } else if (format != CUDA__FORMAT_PTX || !device) {

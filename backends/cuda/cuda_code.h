@@ -74,6 +74,8 @@ typedef struct cuda__image {
 
 ddisp_status cuda__source_inspect(const ddisp_backend_services *services,
                                   const ddisp_backend_code *code, ddisp_backend_code_info *info);
+/** Whether source and headers include nothing but each other (cuda_include.c). */
+bool cuda__source_is_closed(const ddisp_code *code);
 /** Whether NVRTC is there for a driver of this version (0: for none). UNSUPPORTED. */
 ddisp_status cuda__nvrtc_check(const ddisp_backend_services *services, int driver_version);
 bool cuda__nvrtc_found(int driver_version);

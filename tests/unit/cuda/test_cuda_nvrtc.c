@@ -15,6 +15,7 @@
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const ddisp_backend_table *table;
@@ -283,6 +284,47 @@ static void key_holds_what_the_code_depends_on(void **state)
     assert_int_equal(sample_live_host_allocations, 0);
 }
 
+/* NVRTC reads what was not given from the disk: what comes of it must not be kept. */
+static void source_that_reads_files_is_not_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *header;
+        bool kept;
+    } cases[] = {
+        {"int x;\n", "", true},
+        {"#include <a.h>\n#include \"a.h\"\n  #  include \\\n <a.h>\n", "", true},
+        {"// says include \"b.h\"\nconst char *t = \"#include <b.h>\";\n", "", true},
+        {"#define INCLUDED include\n#ifdef includes\n#endif\n", "", true},
+        {"#include \"b.h\"\n", "", false},
+        {"#include \"/a.h\"\n", "", false},
+        {"#include <a.h>\n", "#pragma once\n#include \"b.h\"", false},
+        {"#inc\\\nlude \"b.h\"\n", "", false},
+        {"#include NAME\n", "", false},
+        {"%:include <b.h>\n", "", false},
+        {"#if __has_include(\"a.h\")\n#endif\n", "", false},
+        {"# /* */ include \"b.h\"", "", false},
+        {"#include_next <a.h>\n", "", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sample_code code;
+        uint8_t key[4096];
+        uint32_t size = 0;
+        ddisp_header headers[1] = {DDISP_HEADER("a.h", cases[i].header, strlen(cases[i].header))};
+        declare(&code, cases[i].source, "");
+        code.code.headers = headers;
+        code.code.header_count = 1;
+        code.code.header_size = (uint32_t)sizeof headers[0];
+        ddisp_backend_variant variant = variant_of(&code, 3);
+        ddisp_status status =
+            table->artifact_key(&sample_services, NULL, "sm_80", &variant, key, sizeof key, &size);
+        if (status != (cases[i].kept ? DDISP_STATUS_OK : DDISP_STATUS_UNSUPPORTED))
+            fail_msg("source %zu: status %u", i, status);
+        if (!cases[i].kept)
+            says("not among its headers");
+    }
+}
+
 /* The device headers, as an application hands them over. */
 static void device_headers_are_switched_by_macros(void **state)
 {
@@ -356,6 +398,7 @@ int main(void)
         cmocka_unit_test(refused_source_comes_with_the_log),
         cmocka_unit_test(architectures_that_are_not_known_get_ptx_or_a_sentence),
         cmocka_unit_test(key_holds_what_the_code_depends_on),
+        cmocka_unit_test(source_that_reads_files_is_not_kept),
         cmocka_unit_test(device_headers_are_switched_by_macros),
     };
     if (!load()) {
