@@ -104,6 +104,8 @@ ddisp_status cuda__memory_take(cuda__device *device, cuda__stream *stream, uint6
     if (size_bytes > device->memory_bytes) {
         return refuse(device, size_bytes);
     }
+    /* Adds to halves compare and swap the word around them, which must be there. */
+    size_bytes = (size_bytes + 3) & ~UINT64_C(3);
     cu__result result = take(device, stream, size_bytes, out_address);
     if (result == CU__ERROR_OUT_OF_MEMORY) {
         ddisp_status status = DDISP_STATUS_OK;
