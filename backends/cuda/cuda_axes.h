@@ -4,7 +4,7 @@
 #ifndef DDISP_CUDA_AXES_H
 #define DDISP_CUDA_AXES_H
 
-#include "backend_axes.h"
+#include "backend_shapes.h"
 #include "kernels/work.h"
 
 /** Writes extents, and strides per operand, NULL for those not wanted. */

@@ -24,16 +24,6 @@ static uint64_t divide_up(uint64_t value, uint64_t by)
     return (value + by - 1) / by;
 }
 
-/* The smallest power of 2 that is at least value, as an exponent, up to most. */
-static uint32_t log2_up(uint64_t value, uint32_t most)
-{
-    uint32_t log2 = 0;
-    while (log2 < most && UINT64_C(1) << log2 < value) {
-        log2++;
-    }
-    return log2;
-}
-
 static uint64_t step_of(const backend_axes *axes)
 {
     if (axes->rank == 0) {
@@ -49,11 +39,11 @@ static void share(const reduction *it, work_reduce *work)
     uint32_t least, lanes_log2;
     work->cells_first = step_of(&it->cells) < step_of(&it->terms);
     if (work->cells_first) {
-        least = log2_up(cells, 5); /* a warp reads so many cells side by side */
-        lanes_log2 = log2_up(divide_up(terms, 8), 8 - least);
+        least = backend_log2_up(cells, 5); /* a warp reads so many cells side by side */
+        lanes_log2 = backend_log2_up(divide_up(terms, 8), 8 - least);
     } else {
-        least = log2_up(terms, 5); /* a warp reads so many terms side by side */
-        lanes_log2 = log2_up(divide_up(terms, 8), 8);
+        least = backend_log2_up(terms, 5); /* a warp reads so many terms side by side */
+        lanes_log2 = backend_log2_up(divide_up(terms, 8), 8);
         lanes_log2 = lanes_log2 > least ? lanes_log2 : least;
     }
     work->width_log2 = 8 - lanes_log2;
@@ -144,19 +134,7 @@ ddisp_status cuda__reduce(cuda__device *device, cuda__stream *stream,
                         destination->dtype == DDISP_DTYPE_F64 || source->dtype == DDISP_DTYPE_F64};
     int64_t to_size = cuda__dtype_size(destination->dtype);
     int64_t from_size = cuda__dtype_size(source->dtype);
-    for (uint32_t i = 0; i < destination->rank; i++) {
-        bool summed = destination->shape[i] > 1 && destination->strides[i] == 0;
-        backend_axes_add(summed ? &it.terms : &it.cells, destination->shape[i],
-                         source->strides[i] * from_size, destination->strides[i] * to_size, 0);
-    }
-    int64_t offsets[BACKEND_OPERANDS] = {0};
-    backend_axes_turn(&it.terms, offsets);
-    backend_axes_turn(&it.cells, offsets);
-    it.from += (uint64_t)offsets[0];
-    it.to += (uint64_t)offsets[1];
-    backend_axes_sort(&it.terms);
-    backend_axes_sort(&it.cells);
-    backend_axes_merge(&it.terms);
-    backend_axes_merge(&it.cells);
+    backend_shapes_reduce(destination, to_size, source, from_size, &it.terms, &it.cells, &it.to,
+                          &it.from);
     return reduce(device, stream, &it);
 }

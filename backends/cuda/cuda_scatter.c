@@ -41,38 +41,15 @@ static uint64_t divide_up(uint64_t value, uint64_t by)
     return (value + by - 1) / by;
 }
 
-static uint32_t log2_up(uint64_t value)
-{
-    uint32_t log2 = 0;
-    while (log2 < 63 && UINT64_C(1) << log2 < value) {
-        log2++;
-    }
-    return log2;
-}
-
 /* ---- shapes */
 
 /* Numbers the cells in the order of their memory: cell_strides, per axis of the tensors. */
 static void number_cells(const ddisp_backend_tensor *destination, uint32_t axis, int64_t extent,
                          scatter *s, int64_t cell_strides[8])
 {
-    int64_t size = cuda__dtype_size(destination->dtype), stride = 1;
     backend_axes cells = {0};
-    for (uint32_t i = 0; i < destination->rank; i++) { /* operand 2: which axis it is */
-        backend_axes_add(&cells, i == axis ? extent : destination->shape[i],
-                         destination->strides[i] * size, 0, (int64_t)i);
-        cell_strides[i] = 0;
-    }
-    backend_axes_sort(&cells);
-    for (uint32_t i = cells.rank; i-- > 0;) {
-        cell_strides[cells.axis[i].stride[2]] = stride;
-        cells.axis[i].stride[1] = stride;
-        cells.axis[i].stride[2] = 0;
-        stride *= cells.axis[i].extent;
-    }
-    s->work.index_cells = cell_strides[axis];
-    cell_strides[axis] = 0;
-    backend_axes_merge(&cells);
+    s->work.index_cells = backend_shapes_scatter(destination, cuda__dtype_size(destination->dtype),
+                                                 axis, extent, &cells, cell_strides);
     cuda__axes_write(&cells, &s->work.cells, s->work.to_stride, NULL, NULL);
 }
 
@@ -101,7 +78,7 @@ static void describe(scatter *s, const ddisp_backend_tensor *destination, uint32
     work->to_type = destination->dtype;
     work->from_type = source->dtype;
     work->index_type = index->dtype;
-    work->count_log2 = log2_up((uint64_t)source->shape[axis]);
+    work->count_log2 = backend_log2_up((uint64_t)source->shape[axis], 63);
     s->f64 = destination->dtype == DDISP_DTYPE_F64;
     s->whole_bytes = s->f64 ? 16 : 8;
     s->sum_bytes = s->deterministic ? s->whole_bytes : s->whole_bytes / 2;

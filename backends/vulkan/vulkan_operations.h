@@ -5,7 +5,7 @@
 #ifndef DDISP_VULKAN_OPERATIONS_H
 #define DDISP_VULKAN_OPERATIONS_H
 
-#include "backend_axes.h"
+#include "backend_shapes.h"
 #include "vulkan_internal.h"
 
 /** Invocations of every group. */

@@ -37,15 +37,6 @@ typedef struct reduction {
     const ddisp_backend_range *to_range, *from_range;
 } reduction;
 
-/** The smallest power of 2 that is at least value, as an exponent, up to most. */
-static uint32_t log2_up(uint64_t value, uint32_t most)
-{
-    uint32_t log2 = 0;
-    while (log2 < most && UINT64_C(1) << log2 < value)
-        log2++;
-    return log2;
-}
-
 static uint64_t step_of(const backend_axes *axes)
 {
     return axes->rank ? backend_stride_size(axes->axis[axes->rank - 1].stride[0]) : UINT64_MAX;
@@ -57,11 +48,11 @@ static void share(const reduction *it, push *pushed)
     uint32_t least, lanes_log2;
     pushed->cells_first = step_of(&it->cells) < step_of(&it->terms);
     if (pushed->cells_first) {
-        least = log2_up(pushed->cells, 5); /* so many cells are read side by side */
-        lanes_log2 = log2_up(vulkan__divide_up(pushed->terms, 8), 8 - least);
+        least = backend_log2_up(pushed->cells, 5); /* so many cells are read side by side */
+        lanes_log2 = backend_log2_up(vulkan__divide_up(pushed->terms, 8), 8 - least);
     } else {
-        least = log2_up(pushed->terms, 5); /* so many terms are read side by side */
-        lanes_log2 = log2_up(vulkan__divide_up(pushed->terms, 8), 8);
+        least = backend_log2_up(pushed->terms, 5); /* so many terms are read side by side */
+        lanes_log2 = backend_log2_up(vulkan__divide_up(pushed->terms, 8), 8);
         lanes_log2 = lanes_log2 > least ? lanes_log2 : least;
     }
     pushed->width_log2 = 8 - lanes_log2;
@@ -184,23 +175,12 @@ ddisp_status vulkan__reduce(vulkan__device *device, vulkan__stream *stream,
         .to_range = &destination->range,
         .from_range = &source->range,
     };
-    int64_t to_size = vulkan__dtype_size(destination->dtype), offsets[BACKEND_OPERANDS] = {0};
+    int64_t to_size = vulkan__dtype_size(destination->dtype);
     int64_t from_size = vulkan__dtype_size(source->dtype);
     ddisp_status status = it.wide ? vulkan__operation_check_wide(device) : DDISP_STATUS_OK;
     if (status != DDISP_STATUS_OK)
         return status;
-    for (uint32_t i = 0; i < destination->rank; i++) {
-        bool summed = destination->shape[i] > 1 && destination->strides[i] == 0;
-        backend_axes_add(summed ? &it.terms : &it.cells, destination->shape[i],
-                         source->strides[i] * from_size, destination->strides[i] * to_size, 0);
-    }
-    backend_axes_turn(&it.terms, offsets);
-    backend_axes_turn(&it.cells, offsets);
-    it.from += (uint64_t)offsets[0];
-    it.to += (uint64_t)offsets[1];
-    backend_axes_sort(&it.terms);
-    backend_axes_sort(&it.cells);
-    backend_axes_merge(&it.terms);
-    backend_axes_merge(&it.cells);
+    backend_shapes_reduce(destination, to_size, source, from_size, &it.terms, &it.cells, &it.to,
+                          &it.from);
     return reduce(device, stream, &it);
 }

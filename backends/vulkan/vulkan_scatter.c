@@ -62,37 +62,15 @@ typedef struct scatter {
     bool deterministic;
 } scatter;
 
-static uint32_t log2_up(uint64_t value)
-{
-    uint32_t log2 = 0;
-    while (log2 < 63 && UINT64_C(1) << log2 < value)
-        log2++;
-    return log2;
-}
-
 /* ---- shapes ---- */
 
 /** Numbers the cells in the order of their memory: cell_strides, per axis of the tensors. */
 static void number_cells(const ddisp_backend_tensor *destination, uint32_t axis, int64_t extent,
                          scatter *s, int64_t cell_strides[8])
 {
-    int64_t size = vulkan__dtype_size(destination->dtype), stride = 1;
     backend_axes cells = {0};
-    for (uint32_t i = 0; i < destination->rank; i++) { /* operand 2: which axis it is */
-        backend_axes_add(&cells, i == axis ? extent : destination->shape[i],
-                         destination->strides[i] * size, 0, (int64_t)i);
-        cell_strides[i] = 0;
-    }
-    backend_axes_sort(&cells);
-    for (uint32_t i = cells.rank; i-- > 0;) {
-        cell_strides[cells.axis[i].stride[2]] = stride;
-        cells.axis[i].stride[1] = stride;
-        cells.axis[i].stride[2] = 0;
-        stride *= cells.axis[i].extent;
-    }
-    s->pushed.index_cells = cell_strides[axis];
-    cell_strides[axis] = 0;
-    backend_axes_merge(&cells);
+    s->pushed.index_cells = backend_shapes_scatter(
+        destination, vulkan__dtype_size(destination->dtype), axis, extent, &cells, cell_strides);
     s->cells = backend_axes_count(&cells);
     s->pushed.to_step = cells.rank == 1 ? cells.axis[0].stride[0] : 0;
     if (cells.rank <= 1)
@@ -137,7 +115,7 @@ static void describe(scatter *s, const ddisp_backend_tensor *destination, uint32
     s->from = &source->range;
     s->index = &index->range;
     s->skipped = skipped;
-    s->count_log2 = log2_up((uint64_t)source->shape[axis]);
+    s->count_log2 = backend_log2_up((uint64_t)source->shape[axis], 63);
     s->operation.wide = destination->dtype == DDISP_DTYPE_F64 || source->dtype == DDISP_DTYPE_F64;
     s->operation.axes_count = 2;
     s->operation.constants[VULKAN__CONSTANT_TO] = destination->dtype;
