@@ -1,0 +1,677 @@
+/*
+ * launch.c - what a launch costs the processor: dynamic (ddisp_launch), prepared
+ * (ddisp_plan_launch) and replayed (ddisp_graph_launch) launches of an empty kernel, beside the
+ * driver's own calls with the same arguments, which take turns with them block by block.
+ *
+ *   launch [--device cuda|vulkan|host] [--quick] [--json]
+ *   launch --loop dynamic|prepared forward|backward TENSORS COUNT [--device D]   for callgrind
+ *
+ * Times are the launching thread's CPU time per launch: of each block of launches the mean, of the
+ * blocks the median; p99 is of launches that were timed alone. A block on Vulkan holds its
+ * submissions.
+ */
+#include "launch_raw.h"
+
+#include "empty.spv.h"
+#include "mul_kernel.h"
+
+#include <diffdispatch/device/ddisp_block.h>
+#include <diffdispatch/diffdispatch.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        if ((call) != DDISP_STATUS_OK) {                                                           \
+            char message_[512];                                                                    \
+            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
+            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#define MOST_THREADS 8
+#define MOST_TENSORS 32
+#define BLOCKS       31
+#define LAUNCHES     256  /* of a block */
+#define ALONE        2048 /* launches timed alone */
+
+enum kind { BARE, DYNAMIC, PREPARED, BARE_GRAPH, GRAPH, KINDS };
+static const char *const kinds[KINDS] = {"bare", "dynamic", "prepared", "bare graph", "replayed"};
+
+static ddisp_context *context;
+static ddisp_device *device;
+static const rival *other;
+static int blocks = BLOCKS;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+static double quantile(const double *values, int count, double at)
+{
+    double *sorted = malloc((size_t)count * sizeof *sorted);
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    double value = sorted[(int)(at * (count - 1) + 0.5)];
+    free(sorted);
+    return value;
+}
+
+/* ---- the empty kernel ---- */
+
+void launch_empty(const struct ddisp_block *block, uint64_t begin, uint64_t end)
+{
+    (void)block;
+    (void)begin;
+    (void)end;
+}
+
+static uint32_t block_bytes(uint32_t tensors)
+{
+    return (uint32_t)(sizeof(ddisp_block) + tensors * sizeof(ddisp_device_tensor));
+}
+
+/* All tensors but the last are inputs. */
+static ddisp_kernel *make_kernel(uint32_t tensors, ddisp_dtype dtype, uint32_t serial)
+{
+    static const ddisp_entry compiled[2] = {DDISP_ENTRY(DDISP_MODE_FORWARD, "empty", 64),
+                                            DDISP_ENTRY(DDISP_MODE_BACKWARD, "empty", 64)};
+    static const ddisp_entry shader[2] = {DDISP_ENTRY(DDISP_MODE_FORWARD, "main", 64),
+                                          DDISP_ENTRY(DDISP_MODE_BACKWARD, "main", 64)};
+    ddisp_entry functions[2] = {
+        DDISP_ENTRY_FUNCTION(DDISP_MODE_FORWARD, launch_empty, 2 * (uint64_t)serial + 1),
+        DDISP_ENTRY_FUNCTION(DDISP_MODE_BACKWARD, launch_empty, 2 * (uint64_t)serial + 2)};
+    ddisp_param params[MOST_TENSORS];
+    char names[MOST_TENSORS][8], name[32], ptx[512];
+    for (uint32_t i = 0; i < tensors; i++) {
+        bool last = i + 1 == tensors;
+        (void)snprintf(names[i], sizeof names[i], "t%u", i);
+        params[i] = (ddisp_param)DDISP_PARAM(names[i], last ? DDISP_ACCESS_OUT : DDISP_ACCESS_IN,
+                                             dtype, 1, dtype ? DDISP_PARAM_DIFFERENTIABLE : 0);
+    }
+    launch_ptx(block_bytes(tensors), ptx, sizeof ptx);
+    if (serial) /* a text of its own */
+        (void)snprintf(ptx + strlen(ptx), sizeof ptx - strlen(ptx), "// %u\n", serial);
+    ddisp_code codes[3] = {DDISP_CODE("cuda", "ptx", ptx, strlen(ptx), compiled, 0),
+                           DDISP_CODE("vulkan", "spirv", empty_spv, sizeof empty_spv, shader, 0),
+                           DDISP_CODE("host", "host-function", NULL, 0, functions, 0)};
+    ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_kernel *kernel;
+    (void)snprintf(name, sizeof name, "empty%u_%u", tensors, serial);
+    desc.size = (uint32_t)sizeof desc;
+    desc.name = name;
+    desc.params = params;
+    desc.param_count = tensors;
+    desc.param_size = (uint32_t)sizeof params[0];
+    desc.codes = codes;
+    desc.code_count = 3;
+    desc.code_size = (uint32_t)sizeof codes[0];
+    CHECK(ddisp_kernel_create(context, &desc, &kernel));
+    return kernel;
+}
+
+static ddisp_tensor *make_tensor(uint64_t flags)
+{
+    const int64_t shape[1] = {32};
+    ddisp_tensor *tensor;
+    CHECK(ddisp_tensor_create(device, DDISP_DTYPE_F32, 1, shape, flags, &tensor));
+    return tensor;
+}
+
+/* ---- what one thread launches with ---- */
+
+typedef struct subject {
+    ddisp_kernel *kernel;
+    ddisp_mode mode;
+    uint32_t tensors;
+    ddisp_stream *stream;
+    ddisp_arg args[MOST_TENSORS];
+    ddisp_launch_options options;
+    ddisp_plan *plan;
+    ddisp_graph *graph;
+    lane *lane;
+} subject;
+
+static void launch_dynamic(subject *s)
+{
+    CHECK(ddisp_launch(s->kernel, s->mode, s->args, s->tensors, &s->options, s->stream));
+}
+
+static void launch_prepared(subject *s)
+{
+    CHECK(ddisp_plan_launch(s->plan, s->args, s->tensors, s->stream));
+}
+
+static void prepare(subject *s, ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors, bool bare)
+{
+    memset(s, 0, sizeof *s);
+    s->kernel = kernel;
+    s->mode = mode;
+    s->tensors = tensors;
+    CHECK(ddisp_stream_create(device, 0, &s->stream));
+    for (uint32_t i = 0; i < tensors; i++) {
+        s->args[i].tensor = make_tensor(DDISP_TENSOR_REQUIRES_GRAD);
+        CHECK(ddisp_tensor_fill(s->args[i].tensor, 1, s->stream));
+    }
+    s->options.size = (uint32_t)sizeof s->options;
+    s->options.flags = mode == DDISP_MODE_BACKWARD ? DDISP_LAUNCH_KEEP_UPSTREAM : 0;
+    s->options.device = device;
+    if (mode == DDISP_MODE_BACKWARD) {
+        ddisp_tensor *upstream = make_tensor(0);
+        CHECK(ddisp_tensor_fill(upstream, 1, s->stream));
+        CHECK(ddisp_tensor_set_grad(s->args[tensors - 1].tensor, upstream));
+        ddisp_tensor_release(upstream);
+    }
+    launch_dynamic(s); /* builds the variant, makes gradients */
+    CHECK(ddisp_plan_create(kernel, mode, s->args, tensors, &s->options, s->stream, &s->plan));
+    launch_prepared(s);
+    CHECK(ddisp_stream_synchronize(s->stream, DDISP_TIMEOUT_INFINITE));
+    CHECK(ddisp_stream_begin_capture(s->stream));
+    for (int i = 0; i < GRAPH_LAUNCHES; i++)
+        launch_dynamic(s);
+    CHECK(ddisp_stream_end_capture(s->stream, &s->graph));
+    s->lane = bare ? other->open(block_bytes(tensors), tensors) : NULL;
+    if (bare && !s->lane)
+        exit(1);
+}
+
+static void finish(subject *s)
+{
+    CHECK(ddisp_stream_synchronize(s->stream, DDISP_TIMEOUT_INFINITE));
+    if (s->lane)
+        other->close(s->lane);
+    ddisp_graph_release(s->graph);
+    ddisp_plan_release(s->plan);
+    for (uint32_t i = 0; i < s->tensors; i++)
+        ddisp_tensor_release(s->args[i].tensor);
+    ddisp_stream_release(s->stream);
+}
+
+static void require(bool good)
+{
+    if (good)
+        return;
+    fprintf(stderr, "launch: the driver failed by hand\n");
+    exit(1);
+}
+
+static void one(subject *s, enum kind kind)
+{
+    switch (kind) {
+    case BARE:
+        require(other->launch(s->lane));
+        break;
+    case DYNAMIC:
+        launch_dynamic(s);
+        break;
+    case PREPARED:
+        launch_prepared(s);
+        break;
+    case BARE_GRAPH:
+        require(other->replay(s->lane));
+        break;
+    default:
+        CHECK(ddisp_graph_launch(s->graph, s->stream));
+    }
+}
+
+/* Hands what was queued to the device. */
+static void hand_over(subject *s, enum kind kind)
+{
+    if (kind == BARE)
+        require(other->flush(s->lane));
+    else if (kind == DYNAMIC || kind == PREPARED)
+        CHECK(ddisp_stream_flush(s->stream));
+}
+
+static void await(subject *s, enum kind kind)
+{
+    if (kind == BARE || kind == BARE_GRAPH)
+        require(other->wait(s->lane));
+    else
+        CHECK(ddisp_stream_synchronize(s->stream, DDISP_TIMEOUT_INFINITE));
+}
+
+/* Nanoseconds of CPU time a launch (or a replay). */
+static double block_of(subject *s, enum kind kind)
+{
+    int count = kind == GRAPH || kind == BARE_GRAPH ? LAUNCHES / GRAPH_LAUNCHES : LAUNCHES;
+    one(s, kind); /* whoever was before left the caches to the others */
+    hand_over(s, kind);
+    await(s, kind);
+    uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < count; i++)
+        one(s, kind);
+    hand_over(s, kind);
+    double spent = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / count;
+    await(s, kind);
+    return spent;
+}
+
+/* ---- one configuration on some threads ---- */
+
+typedef struct worker {
+    pthread_barrier_t *barrier;
+    ddisp_kernel *kernel;
+    ddisp_mode mode;
+    uint32_t tensors;
+    double series[KINDS][BLOCKS];
+    double p99[KINDS];
+} worker;
+
+static void time_alone(subject *s, enum kind kind, double *out_p99)
+{
+    static _Thread_local double times[ALONE];
+    int count = blocks < BLOCKS ? ALONE / 4 : ALONE;
+    for (int i = 0; i < count; i++) {
+        if (i % LAUNCHES == 0) {
+            hand_over(s, kind);
+            await(s, kind);
+        }
+        uint64_t start = clock_ns(CLOCK_MONOTONIC);
+        one(s, kind);
+        times[i] = (double)(clock_ns(CLOCK_MONOTONIC) - start);
+    }
+    hand_over(s, kind);
+    await(s, kind);
+    *out_p99 = quantile(times, count, 0.99);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    subject *s = malloc(sizeof *s);
+    prepare(s, w->kernel, w->mode, w->tensors, true);
+    for (int kind = 0; kind < KINDS; kind++)
+        (void)block_of(s, (enum kind)kind);
+    for (int block = 0; block < blocks; block++)
+        for (int kind = 0; kind < KINDS; kind++) {
+            (void)pthread_barrier_wait(w->barrier);
+            w->series[kind][block] = block_of(s, (enum kind)kind);
+        }
+    for (int kind = 0; kind < KINDS; kind++) {
+        (void)pthread_barrier_wait(w->barrier);
+        time_alone(s, (enum kind)kind, &w->p99[kind]);
+    }
+    finish(s);
+    free(s);
+    return NULL;
+}
+
+typedef struct row {
+    double series[KINDS][BLOCKS], median[KINDS], p99[KINDS];
+} row;
+
+/* The mean over threads is what a block counts. */
+static void measure(ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors, int threads, row *out)
+{
+    static worker workers[MOST_THREADS];
+    pthread_t handles[MOST_THREADS];
+    pthread_barrier_t barrier;
+    memset(out, 0, sizeof *out);
+    (void)pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+    for (int i = 0; i < threads; i++) {
+        workers[i] = (worker){&barrier, kernel, mode, tensors, {{0}}, {0}};
+        if (pthread_create(&handles[i], NULL, work, &workers[i])) {
+            fprintf(stderr, "launch: no thread\n");
+            exit(1);
+        }
+    }
+    for (int i = 0; i < threads; i++)
+        (void)pthread_join(handles[i], NULL);
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int i = 0; i < threads; i++) {
+            for (int block = 0; block < blocks; block++)
+                out->series[kind][block] += workers[i].series[kind][block] / threads;
+            out->p99[kind] += workers[i].p99[kind] / threads;
+        }
+        out->median[kind] = quantile(out->series[kind], blocks, 0.5);
+    }
+    (void)pthread_barrier_destroy(&barrier);
+}
+
+/* ---- printing ---- */
+
+static bool json;
+static bool first_row = true;
+
+static void begin_row(const char *what)
+{
+    printf("%s{\"row\": \"%s\"", first_row ? "" : ",\n  ", what);
+    first_row = false;
+}
+
+static void print_series(const char *name, const double *values)
+{
+    printf(", \"%s_ns\": [", name);
+    for (int i = 0; i < blocks; i++)
+        printf("%s%.1f", i ? ", " : "", values[i]);
+    printf("]");
+}
+
+static void print_row(ddisp_mode mode, uint32_t tensors, int threads, const row *r)
+{
+    const char *name = mode == DDISP_MODE_FORWARD ? "forward" : "backward";
+    const double *m = r->median;
+    if (!json) {
+        printf("%-8s %7u %7d", name, tensors, threads);
+        for (int kind = 0; kind < KINDS; kind++)
+            printf(" %9.0f %8.0f", m[kind], r->p99[kind]);
+        printf("   %5.2f %5.2f %5.2f\n", m[DYNAMIC] / m[BARE], m[PREPARED] / m[BARE],
+               m[GRAPH] / m[BARE_GRAPH]);
+        return;
+    }
+    begin_row("launch");
+    printf(", \"mode\": \"%s\", \"tensors\": %u, \"threads\": %d, \"dynamic_ratio\": %.4f, "
+           "\"prepared_ratio\": %.4f, \"replayed_ratio\": %.4f",
+           name, tensors, threads, m[DYNAMIC] / m[BARE], m[PREPARED] / m[BARE],
+           m[GRAPH] / m[BARE_GRAPH]);
+    for (int kind = 0; kind < KINDS; kind++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "%s", kinds[kind]);
+        key[strcspn(key, " ")] = key[strcspn(key, " ")] ? '_' : 0;
+        printf(", \"%s\": {\"median_ns\": %.1f, \"p99_ns\": %.1f", key, m[kind], r->p99[kind]);
+        print_series("raw", r->series[kind]);
+        printf("}");
+    }
+    printf("}");
+}
+
+/* Least squares over the counts of tensors. */
+static double slope(const uint32_t *tensors, const double *times, int count)
+{
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (int i = 0; i < count; i++) {
+        x += tensors[i];
+        y += times[i];
+        xx += (double)tensors[i] * tensors[i];
+        xy += tensors[i] * times[i];
+    }
+    return (count * xy - x * y) / (count * xx - x * x);
+}
+
+static void run_launches(bool quick)
+{
+    static const uint32_t counts[5] = {0, 1, 3, 8, 32};
+    static const int threads[4] = {1, 2, 4, 8};
+    double dynamic[2][5], prepared[2][5];
+    if (!json) {
+        printf("CPU time of a launch in ns: median and p99; a replay has %d launches; ratios to "
+               "the driver's own\n%-8s %7s %7s",
+               GRAPH_LAUNCHES, "mode", "tensors", "threads");
+        for (int kind = 0; kind < KINDS; kind++)
+            printf(" %9s %8s", kinds[kind], "p99");
+        printf("   %5s %5s %5s\n", "dyn", "prep", "repl");
+    }
+    for (int mode = 0; mode < 2; mode++)
+        for (int i = 0; i < 5; i++) {
+            if (mode == 1 && counts[i] < 2) /* there is no input */
+                continue;
+            ddisp_kernel *kernel = make_kernel(counts[i], DDISP_DTYPE_F32, 0);
+            for (int t = 0; t < (quick ? 2 : 4); t++) {
+                static row r;
+                ddisp_mode m = mode ? DDISP_MODE_BACKWARD : DDISP_MODE_FORWARD;
+                measure(kernel, m, counts[i], threads[t], &r);
+                print_row(m, counts[i], threads[t], &r);
+                if (t == 0) {
+                    dynamic[mode][i] = r.median[DYNAMIC];
+                    prepared[mode][i] = r.median[PREPARED];
+                }
+            }
+            ddisp_kernel_release(kernel);
+        }
+    for (int mode = 0; mode < 2; mode++) { /* up to 8: larger blocks go by pointer on CUDA */
+        int from = mode ? 2 : 0, count = 4 - from;
+        const char *name = mode ? "backward" : "forward";
+        double d = slope(counts + from, dynamic[mode] + from, count);
+        double p = slope(counts + from, prepared[mode] + from, count);
+        if (json) {
+            begin_row("slope");
+            printf(", \"mode\": \"%s\", \"dynamic_ns\": %.2f, \"prepared_ns\": %.2f}", name, d, p);
+        } else {
+            printf("%s: each tensor costs %.1f ns dynamic, %.1f ns prepared\n", name, d, p);
+        }
+    }
+}
+
+/* ---- flat in what is alive ---- */
+
+/* The two kinds on one thread. */
+static void print_flat(const char *what, uint32_t count, subject *s)
+{
+    double series[2][BLOCKS];
+    (void)block_of(s, DYNAMIC);
+    (void)block_of(s, PREPARED);
+    for (int block = 0; block < blocks; block++)
+        for (int k = 0; k < 2; k++)
+            series[k][block] = block_of(s, k ? PREPARED : DYNAMIC);
+    double d = quantile(series[0], blocks, 0.5), p = quantile(series[1], blocks, 0.5);
+    if (!json) {
+        printf("with %6u live %-10s dynamic %6.0f ns, prepared %6.0f ns\n", count, what, d, p);
+        return;
+    }
+    begin_row("live");
+    printf(", \"what\": \"%s\", \"count\": %u, \"dynamic_ns\": %.1f, \"prepared_ns\": %.1f", what,
+           count, d, p);
+    print_series("raw_dynamic", series[0]);
+    print_series("raw_prepared", series[1]);
+    printf("}");
+}
+
+static void run_flat_tensors(subject *s, uint32_t most)
+{
+    ddisp_tensor **live = malloc(most * sizeof *live);
+    uint32_t made = 0;
+    for (uint32_t count = 10; count <= most; count *= 100) {
+        while (made < count)
+            live[made++] = make_tensor(0);
+        CHECK(ddisp_device_synchronize(device, DDISP_TIMEOUT_INFINITE));
+        print_flat("tensors", count, s);
+    }
+    while (made)
+        ddisp_tensor_release(live[--made]);
+    free(live);
+}
+
+/* Kernels that are only there, or each launched once, so that it has a variant. */
+static void run_flat_kernels(subject *s, uint32_t most, bool launched)
+{
+    ddisp_kernel **live = malloc(most * sizeof *live);
+    uint32_t made = 0;
+    for (uint32_t count = 10; count <= most; count *= 10) {
+        for (; made < count; made++) {
+            live[made] = make_kernel(s->tensors, DDISP_DTYPE_F32, made + 1);
+            if (launched)
+                CHECK(
+                    ddisp_launch(live[made], s->mode, s->args, s->tensors, &s->options, s->stream));
+        }
+        if (count == 10 || count * 10 > most || count == 1000)
+            print_flat(launched ? "variants" : "kernels", count, s);
+    }
+    while (made)
+        ddisp_kernel_release(live[--made]);
+    free(live);
+}
+
+/* Signatures of one kernel, which differ in the dtypes of its arguments. */
+static void run_flat_signatures(uint32_t most)
+{
+    static const ddisp_dtype dtypes[4] = {DDISP_DTYPE_F32, DDISP_DTYPE_F64, DDISP_DTYPE_I32,
+                                          DDISP_DTYPE_I64};
+    enum { TENSORS = 9 };
+    ddisp_kernel *kernel = make_kernel(TENSORS, DDISP_DTYPE_ANY, 0);
+    static const int64_t shape[2] = {64, 32}; /* of the memory, of what is seen of it */
+    ddisp_tensor *memory[TENSORS];
+    ddisp_tensor_view views[TENSORS];
+    ddisp_arg args[TENSORS];
+    static subject s;
+    memset(args, 0, sizeof args);
+    prepare(&s, kernel, DDISP_MODE_FORWARD, TENSORS, false);
+    for (int i = 0; i < TENSORS; i++) {
+        ddisp_tensor_info info = DDISP_ZERO;
+        info.size = (uint32_t)sizeof info;
+        CHECK(ddisp_tensor_create(device, DDISP_DTYPE_F64, 1, shape, 0, &memory[i]));
+        CHECK(ddisp_tensor_get_info(memory[i], &info));
+        views[i] = (ddisp_tensor_view){.size = (uint32_t)sizeof views[i],
+                                       .address = info.address,
+                                       .rank = 1,
+                                       .shape = &shape[1]};
+        args[i].view = &views[i];
+    }
+    uint32_t made = 0;
+    for (uint32_t count = 10; count <= most; count *= 100) {
+        for (; made < count; made++) {
+            for (int i = 0; i < TENSORS; i++)
+                views[i].dtype = dtypes[made >> (2 * i) & 3];
+            CHECK(ddisp_launch(kernel, DDISP_MODE_FORWARD, args, TENSORS, &s.options, s.stream));
+        }
+        CHECK(ddisp_stream_synchronize(s.stream, DDISP_TIMEOUT_INFINITE));
+        print_flat("signatures", count, &s);
+    }
+    finish(&s);
+    for (int i = 0; i < TENSORS; i++)
+        ddisp_tensor_release(memory[i]);
+    ddisp_kernel_release(kernel);
+}
+
+static void run_flat(const ddisp_device_info *info, bool quick)
+{
+    static subject s;
+    bool host = strcmp(info->backend, "host") == 0;
+    uint32_t most = quick ? 1000 : 100000;
+    ddisp_kernel *kernel = make_kernel(3, DDISP_DTYPE_F32, 0);
+    prepare(&s, kernel, DDISP_MODE_FORWARD, 3, false);
+    run_flat_tensors(&s, most);
+    run_flat_kernels(&s, most, false);
+    /* A variant takes the driver a while. */
+    run_flat_kernels(&s, host ? most : quick ? 100 : 1000, true);
+    finish(&s);
+    ddisp_kernel_release(kernel);
+    run_flat_signatures(most);
+}
+
+/* ---- a step ---- */
+
+/* y = a*b forward, its upstream set, backward with one gradient: what a framework does for one
+ * operation. */
+static void run_step(void)
+{
+    double series[BLOCKS];
+    ddisp_kernel *mul;
+    ddisp_tensor *a = make_tensor(DDISP_TENSOR_REQUIRES_GRAD), *b = make_tensor(0),
+                 *y = make_tensor(DDISP_TENSOR_REQUIRES_GRAD), *gy = make_tensor(0);
+    ddisp_arg args[3] = {DDISP_ARG(a), DDISP_ARG(b), DDISP_ARG(y)};
+    ddisp_tensor *all[4] = {a, b, y, gy};
+    CHECK(ddisp_kernel_create(context, mul_kernel_desc(), &mul));
+    for (int i = 0; i < 4; i++)
+        CHECK(ddisp_tensor_fill(all[i], 1, NULL));
+    for (int block = -1; block < blocks; block++) {
+        uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        for (int i = 0; i < LAUNCHES; i++) {
+            CHECK(ddisp_launch(mul, DDISP_MODE_FORWARD, args, 3, NULL, NULL));
+            CHECK(ddisp_tensor_set_grad(y, gy));
+            CHECK(ddisp_launch(mul, DDISP_MODE_BACKWARD, args, 3, NULL, NULL));
+        }
+        uint64_t spent = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+        CHECK(ddisp_device_synchronize(device, DDISP_TIMEOUT_INFINITE));
+        if (block >= 0)
+            series[block] = (double)spent / LAUNCHES;
+    }
+    if (json) {
+        begin_row("step");
+        printf(", \"median_ns\": %.1f", quantile(series, blocks, 0.5));
+        print_series("raw", series);
+        printf("}");
+    } else {
+        printf("forward and backward of y = a*b, one gradient: %.0f ns\n",
+               quantile(series, blocks, 0.5));
+    }
+    for (int i = 0; i < 4; i++)
+        ddisp_tensor_release(all[i]);
+    ddisp_kernel_release(mul);
+}
+
+/* ---- */
+
+static int loop(char **values)
+{
+    static subject s;
+    bool dynamic = strcmp(values[0], "dynamic") == 0;
+    ddisp_mode mode = strcmp(values[1], "backward") == 0 ? DDISP_MODE_BACKWARD : DDISP_MODE_FORWARD;
+    uint32_t tensors = (uint32_t)strtoul(values[2], NULL, 10);
+    ddisp_kernel *kernel = make_kernel(tensors, DDISP_DTYPE_F32, 0);
+    prepare(&s, kernel, mode, tensors, false);
+    for (unsigned long i = strtoul(values[3], NULL, 10); i > 0; i--)
+        one(&s, dynamic ? DYNAMIC : PREPARED);
+    finish(&s);
+    ddisp_kernel_release(kernel);
+    return 0;
+}
+
+int main(int count, char **values)
+{
+    const char *spec = "host";
+    char **loop_values = NULL;
+    bool quick = false;
+    ddisp_device_info info = DDISP_ZERO;
+    for (int i = 1; i < count; i++) {
+        if (strcmp(values[i], "--json") == 0)
+            json = true;
+        else if (strcmp(values[i], "--quick") == 0)
+            quick = true;
+        else if (strcmp(values[i], "--device") == 0 && i + 1 < count)
+            spec = values[++i];
+        else if (strcmp(values[i], "--loop") == 0 && i + 4 < count) {
+            loop_values = &values[i + 1];
+            i += 4;
+        } else {
+            fprintf(stderr, "usage: launch [--device cuda|vulkan|host] [--quick] [--json]\n");
+            return 2;
+        }
+    }
+    blocks = quick ? 5 : BLOCKS;
+    info.size = (uint32_t)sizeof info;
+    CHECK(ddisp_context_create(NULL, &context));
+    CHECK(ddisp_device_open(context, spec, &device));
+    CHECK(ddisp_device_get_info(device, &info));
+    if (loop_values)
+        return loop(loop_values);
+    other = strcmp(info.backend, "cuda") == 0 ? launch_cuda_open()
+            : strcmp(info.backend, "vulkan") == 0
+                ? launch_vulkan_open(info.name, empty_spv, sizeof empty_spv)
+                : launch_host_open();
+    if (!other) {
+        fprintf(stderr, "launch: no %s device to launch by hand on\n", spec);
+        return 1;
+    }
+    if (json)
+        printf(
+            "{\"benchmark\": \"launch\", \"device\": \"%s\", \"driver\": \"%s\", \"blocks\": %d, "
+            "\"launches\": %d, \"graph_launches\": %d, \"rows\": [\n  ",
+            info.name, info.driver, blocks, LAUNCHES, GRAPH_LAUNCHES);
+    else
+        printf("%s, %s; %d blocks of %d launches\n", info.name, info.driver, blocks, LAUNCHES);
+    run_launches(quick);
+    run_flat(&info, quick);
+    run_step();
+    if (json)
+        printf("\n]}\n");
+    ddisp_device_release(device);
+    ddisp_context_release(context);
+    return 0;
+}
