@@ -18,14 +18,11 @@ typedef struct range {
 } range;
 
 /* The bytes of a range, so that most pairs are told apart at once. */
-static range spanned(range r)
+static void set_span(range *r)
 {
-    if (!r.address)
-        return r;
-    ddisp__span span = ddisp__layout_span(r.layout, r.element_size);
-    r.low = r.address + (uint64_t)span.low;
-    r.high = r.address + (uint64_t)span.high;
-    return r;
+    ddisp__span span = ddisp__layout_span(r->layout, r->element_size);
+    r->low = r->address + (uint64_t)span.low;
+    r->high = r->address + (uint64_t)span.high;
 }
 
 static bool overlap(const range *a, const range *b)
@@ -40,8 +37,24 @@ static bool overlap(const range *a, const range *b)
                                  b->element_size);
 }
 
+/* A written range spans bytes of another one. Nearly every launch is through with this. */
+static bool any_meet(const range *ranges, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t low = ranges[i].low, high = ranges[i].high;
+        if (!ranges[i].writes || low == high)
+            continue;
+        for (uint32_t k = 0; k < count; k++)
+            if (ranges[k].low < high && low < ranges[k].high && k != i)
+                return true;
+    }
+    return false;
+}
+
 static ddisp_status compare(const ddisp__launch *launch, const range *ranges, uint32_t count)
 {
+    if (!any_meet(ranges, count))
+        return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (overlap(&ranges[i], &ranges[k]))
@@ -53,31 +66,49 @@ static ddisp_status compare(const ddisp__launch *launch, const range *ranges, ui
     return DDISP_STATUS_OK;
 }
 
-static range data_range(const ddisp__launch *launch, uint32_t i)
+static void data_range(const ddisp__launch *launch, uint32_t i, range *out)
 {
     const ddisp__operand *operand = &launch->operands[i];
-    return spanned((range){.address = operand->address,
-                           .layout = &operand->layout,
-                           .element_size = ddisp_dtype_size(operand->dtype),
-                           .argument = i,
-                           .what = "data",
-                           .writes = launch->mode == DDISP_MODE_FORWARD &&
-                                     operand->param->kind == DDISP_PARAM_KIND_TENSOR &&
-                                     (operand->param->access & DDISP_ACCESS_OUT)});
+    *out = (range){.address = operand->address,
+                   .layout = &operand->layout,
+                   .element_size = ddisp_dtype_size(operand->dtype),
+                   .argument = i,
+                   .what = "data",
+                   .writes = launch->mode == DDISP_MODE_FORWARD &&
+                             operand->param->kind == DDISP_PARAM_KIND_TENSOR &&
+                             (operand->param->access & DDISP_ACCESS_OUT)};
+    if (operand->address) {
+        out->low = operand->address + (uint64_t)operand->span.low;
+        out->high = operand->address + (uint64_t)operand->span.high;
+    }
 }
 
 ddisp_status ddisp__alias_check_data(ddisp__launch *launch)
 {
     range ranges[DDISP_MAX_PARAMS];
     bool any_written = false;
+    if (launch->mode != DDISP_MODE_FORWARD)
+        return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < launch->count; i++) {
-        ranges[i] = data_range(launch, i);
+        data_range(launch, i, &ranges[i]);
         any_written |= ranges[i].writes;
         if (ranges[i].writes && ddisp__layout_self_overlaps(ranges[i].layout))
             return ddisp__launch_fail(launch, i, DDISP_STATUS_ALIASED,
                                       "is written, and several of its elements share memory");
     }
     return any_written ? compare(launch, ranges, launch->count) : DDISP_STATUS_OK;
+}
+
+static void gradient_range(const ddisp__slot *slot, uint32_t i, bool add, range *out)
+{
+    *out = (range){.address = slot->gradient.address,
+                   .layout = &slot->gradient.layout,
+                   .element_size = ddisp_dtype_size(slot->gradient.dtype),
+                   .argument = i,
+                   .what = add ? "the gradient added to" : "the upstream gradient",
+                   .writes = add,
+                   .add = add};
+    set_span(out);
 }
 
 ddisp_status ddisp__alias_check_gradients(ddisp__launch *launch)
@@ -87,23 +118,11 @@ ddisp_status ddisp__alias_check_gradients(ddisp__launch *launch)
     for (uint32_t i = 0; i < launch->count; i++) {
         const ddisp__operand *operand = &launch->operands[i];
         if (operand->address)
-            ranges[count++] = data_range(launch, i);
+            data_range(launch, i, &ranges[count++]);
         if (operand->add.wanted && operand->add.gradient.address)
-            ranges[count++] =
-                spanned((range){.address = operand->add.gradient.address,
-                                .layout = &operand->add.gradient.layout,
-                                .element_size = ddisp_dtype_size(operand->add.gradient.dtype),
-                                .argument = i,
-                                .what = "the gradient added to",
-                                .writes = true,
-                                .add = true});
+            gradient_range(&operand->add, i, true, &ranges[count++]);
         if (operand->read.wanted && operand->read.gradient.address)
-            ranges[count++] =
-                spanned((range){.address = operand->read.gradient.address,
-                                .layout = &operand->read.gradient.layout,
-                                .element_size = ddisp_dtype_size(operand->read.gradient.dtype),
-                                .argument = i,
-                                .what = "the upstream gradient"});
+            gradient_range(&operand->read, i, false, &ranges[count++]);
     }
     return compare(launch, ranges, count);
 }

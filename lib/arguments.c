@@ -42,6 +42,7 @@ static void reset(ddisp__operand *operand)
     operand->dtype = DDISP_DTYPE_ANY;
     operand->layout.rank = 0;
     operand->layout.numel = 0;
+    operand->span = (ddisp__span){0, 0};
     operand->owner = UINT32_MAX;
     operand->alias = 0;
     reset_slot(&operand->add);
@@ -253,6 +254,7 @@ static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *
         arg->tensor ? resolve_tensor(launch, i, arg->tensor) : resolve_view(launch, i, arg->view);
     if (!status)
         status = check_declaration(launch, i);
+    operand->span = ddisp__layout_span(&operand->layout, ddisp_dtype_size(operand->dtype));
     if (!status)
         status = resolve_slots(launch, i, arg);
     return status;

@@ -40,7 +40,10 @@ static ddisp_backend_range range_of(const ddisp_buffer *buffer, uint64_t address
 
 static ddisp_backend_range data_range(const ddisp__operand *operand)
 {
-    return range_of(operand->buffer, operand->address, &operand->layout, operand->dtype);
+    const ddisp_buffer *buffer = operand->buffer;
+    return (ddisp_backend_range){.handle = buffer ? buffer->memory.handle : NULL,
+                                 .address = operand->address + (uint64_t)operand->span.low,
+                                 .size_bytes = (uint64_t)(operand->span.high - operand->span.low)};
 }
 
 static ddisp_backend_range slot_range(const ddisp__slot *slot)
@@ -226,7 +229,8 @@ static ddisp_status use_buffers(ddisp__launch *launch)
     if (!launch->stream->capture) /* a graph notes its variants at each replay */
         status = ddisp__variant_use(launch->plan->variant, launch->stream);
     for (uint32_t i = 0; i < launch->count && !status; i++)
-        if (launch->operands[i].buffer)
+        if (launch->operands[i].buffer &&
+            !ddisp__buffer_noted(launch->operands[i].buffer, launch->stream))
             status = ddisp__buffer_use(launch->operands[i].buffer, launch->stream);
     return status;
 }
@@ -263,9 +267,8 @@ ddisp_status ddisp__block_launch(ddisp__launch *launch)
                                     .native_count = entry->native_count,
                                     .accesses = accesses};
     ddisp__geometry_group(entry, request.group_size);
-    ddisp_status status = ddisp__geometry_grid(launch, entry, request.grid);
-    if (!status)
-        status = use_buffers(launch);
+    memcpy(request.grid, launch->grid, sizeof request.grid);
+    ddisp_status status = use_buffers(launch);
     if (status)
         return status;
     source from = source_of(launch);

@@ -197,6 +197,7 @@ static void drop_done_uses(ddisp_buffer *buffer)
         if (ddisp__stream_mark(stream, &ticket) != DDISP_STATUS_OK ||
             ddisp__stream_query(stream, ticket) != DDISP_STATUS_OK)
             continue;
+        atomic_store_explicit(&buffer->last_use, NULL, memory_order_relaxed);
         ddisp__array_remove(&buffer->uses, i);
         ddisp_stream_release(stream);
     }
@@ -219,8 +220,10 @@ static ddisp_status wait_for_creation(ddisp_buffer *buffer, ddisp_stream *stream
 static ddisp_status add_use(ddisp_buffer *buffer, ddisp_stream *stream)
 {
     for (uint32_t i = 0; i < buffer->uses.count; i++) {
-        if (*(ddisp_stream **)ddisp__array_at(&buffer->uses, i) == stream)
+        if (*(ddisp_stream **)ddisp__array_at(&buffer->uses, i) == stream) {
+            atomic_store_explicit(&buffer->last_use, stream, memory_order_release);
             return DDISP_STATUS_OK;
+        }
     }
     if (buffer->uses.count >= MANY_USES)
         drop_done_uses(buffer);
@@ -234,6 +237,7 @@ static ddisp_status add_use(ddisp_buffer *buffer, ddisp_stream *stream)
     }
     ddisp_stream_retain(stream);
     *use = stream;
+    atomic_store_explicit(&buffer->last_use, stream, memory_order_release);
     return DDISP_STATUS_OK;
 }
 

@@ -18,6 +18,7 @@ ddisp_status ddisp__buffer_follow(ddisp_buffer *buffer, ddisp_stream *stream)
     ddisp_stream *before = buffer->creation;
     buffer->creation = stream;
     buffer->creation_ticket = ticket;
+    atomic_store_explicit(&buffer->last_use, NULL, memory_order_relaxed);
     (void)pthread_mutex_unlock(&buffer->lock);
     ddisp_stream_release(before);
     /* It is used there, so that its end waits for this stream too. */

@@ -6,18 +6,24 @@
 
 #include <inttypes.h>
 
-static int64_t default_items(const ddisp__launch *launch)
+uint32_t ddisp__geometry_items_param(const ddisp_kernel *kernel)
 {
     static const ddisp_access order[3] = {DDISP_ACCESS_OUT, DDISP_ACCESS_INOUT, DDISP_ACCESS_IN};
-    for (uint32_t i = 0; i < launch->count; i++)
-        if (launch->operands[i].param->flags & DDISP_PARAM_ITEMS)
-            return launch->operands[i].layout.numel;
+    for (uint32_t i = 0; i < kernel->param_count; i++)
+        if (kernel->params[i].flags & DDISP_PARAM_ITEMS)
+            return i;
     for (uint32_t k = 0; k < 3; k++)
-        for (uint32_t i = 0; i < launch->count; i++)
-            if (launch->operands[i].param->kind == DDISP_PARAM_KIND_TENSOR &&
-                launch->operands[i].param->access == order[k])
-                return launch->operands[i].layout.numel;
-    return 1;
+        for (uint32_t i = 0; i < kernel->param_count; i++)
+            if (kernel->params[i].kind == DDISP_PARAM_KIND_TENSOR &&
+                kernel->params[i].access == order[k])
+                return i;
+    return UINT32_MAX;
+}
+
+static int64_t default_items(const ddisp__launch *launch)
+{
+    uint32_t i = launch->kernel->items_param;
+    return i < launch->count ? launch->operands[i].layout.numel : 1;
 }
 
 ddisp_status ddisp__geometry_items(ddisp__launch *launch)

@@ -14,6 +14,12 @@ static const ddisp_code_param *code_param(const ddisp__launch *launch, uint32_t 
     return &launch->kernel->codes[launch->plan->code].params[i];
 }
 
+static ddisp_status use(const ddisp__launch *launch, ddisp_buffer *buffer)
+{
+    return ddisp__buffer_noted(buffer, launch->stream) ? DDISP_STATUS_OK
+                                                       : ddisp__buffer_use(buffer, launch->stream);
+}
+
 /* The slot alone adds to the whole of its gradient, so a result may be stored instead of added. */
 static bool sole(const ddisp__launch *launch, uint32_t i)
 {
@@ -85,7 +91,7 @@ static ddisp_status prepare_real(ddisp__launch *launch, uint32_t i)
     bool keep = present && !overwrite, fill = !keep && !needs_no_fill(launch, i, reason != NULL);
     ddisp_status status = DDISP_STATUS_OK;
     if (slot->gradient.buffer)
-        status = ddisp__buffer_use(slot->gradient.buffer, launch->stream);
+        status = use(launch, slot->gradient.buffer);
     else if (!present)
         status = prepare_fresh(launch, i, fill);
     if (!status && present && fill)
@@ -177,7 +183,7 @@ static ddisp_status prepare_operand(ddisp__launch *launch, uint32_t i)
     if (status)
         return status;
     if (operand->read.backing == DDISP_BACKING_REAL && operand->read.gradient.buffer)
-        status = ddisp__buffer_use(operand->read.gradient.buffer, launch->stream);
+        status = use(launch, operand->read.gradient.buffer);
     if (!status && operand->read.backing == DDISP_BACKING_REAL &&
         ddisp__conversion_reason(launch, i, false))
         status = ddisp__conversion_read(launch, i);
@@ -193,6 +199,8 @@ static ddisp_status prepare_operand(ddisp__launch *launch, uint32_t i)
 ddisp_status ddisp__gradient_prepare(ddisp__launch *launch)
 {
     ddisp_status status = DDISP_STATUS_OK;
+    if (launch->mode != DDISP_MODE_BACKWARD) /* there are no slots */
+        return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < launch->count && !status; i++)
         if (launch->operands[i].param->kind == DDISP_PARAM_KIND_TENSOR)
             status = prepare_operand(launch, i);
@@ -287,15 +295,20 @@ void ddisp__gradient_finish(ddisp__launch *launch)
             pthread_mutex_unlock(&launch->owners[k].tensor->lock);
     launch->locked = false;
     for (uint32_t k = 0; k < launch->owner_count; k++) {
-        ddisp_buffer_release(launch->owners[k].fresh.buffer);
-        ddisp_buffer_release(launch->owners[k].dropped);
-        launch->owners[k].fresh = (ddisp__gradient){0};
-        launch->owners[k].dropped = NULL;
+        ddisp__owner *owner = &launch->owners[k];
+        if (owner->fresh.buffer)
+            ddisp_buffer_release(owner->fresh.buffer);
+        if (owner->dropped)
+            ddisp_buffer_release(owner->dropped);
+        owner->fresh.buffer = owner->dropped = NULL;
     }
     launch->owner_count = 0;
-    for (uint32_t i = 0; i < launch->count; i++) {
-        ddisp_buffer_release(launch->operands[i].add.temporary);
-        ddisp_buffer_release(launch->operands[i].read.temporary);
-        launch->operands[i].add.temporary = launch->operands[i].read.temporary = NULL;
+    for (uint32_t i = 0; i < launch->count && launch->mode == DDISP_MODE_BACKWARD; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        if (operand->add.temporary)
+            ddisp_buffer_release(operand->add.temporary);
+        if (operand->read.temporary)
+            ddisp_buffer_release(operand->read.temporary);
+        operand->add.temporary = operand->read.temporary = NULL;
     }
 }

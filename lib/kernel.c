@@ -108,6 +108,7 @@ static ddisp_status copy_params(ddisp_kernel *kernel, const ddisp_kernel_desc *d
     if (item_params > 1)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT,
                            "params: %u parameters have DDISP_PARAM_ITEMS, one may", item_params);
+    kernel->items_param = ddisp__geometry_items_param(kernel);
     kernel->block_size_bytes = (uint32_t)(sizeof(uint64_t) * 4 + kernel->tensor_count * 320u +
                                           kernel->scalar_count * sizeof(uint64_t));
     return DDISP_STATUS_OK;

@@ -135,11 +135,10 @@ static void show_plan(ddisp__launch *launch)
     launch->skip = DDISP_SKIP_DRY_RUN;
 }
 
-static ddisp_status check_geometry(const ddisp__launch *launch)
+static ddisp_status find_geometry(ddisp__launch *launch)
 {
-    uint32_t grid[3];
     const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
-    return ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], grid);
+    return ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], launch->grid);
 }
 
 /* Up to the plan: nothing was made or changed yet. */
@@ -152,7 +151,7 @@ static ddisp_status prepare(ddisp__launch *launch, const ddisp_arg *args, uint32
     if (!status)
         status = find_plan(launch);
     if (!status && !launch->skip)
-        status = check_geometry(launch);
+        status = find_geometry(launch);
     if (!status && !launch->skip)
         status = ddisp__shadow_check(launch, launch->plan);
     return status;
@@ -244,6 +243,17 @@ static void give_error(ddisp_error *caller)
                                   ddisp__error());
 }
 
+/* Giving back what was taken leaves the first error as it is. */
+static ddisp_status fail(ddisp__launch *launch, ddisp_status status)
+{
+    ddisp_error error = *ddisp__error();
+    ddisp__report_fill(launch->options.report, launch, status);
+    ddisp__gradient_finish(launch);
+    ddisp__error_restore(&error);
+    give_error(launch->options.error);
+    return status;
+}
+
 ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
                           uint32_t arg_count, const ddisp_launch_options *options,
                           ddisp_stream *stream)
@@ -260,14 +270,11 @@ ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg
         return status;
     ddisp__report_begin(launch.options.report);
     status = run(&launch, args, arg_count, stream);
-    ddisp_error error = *ddisp__error();
+    if (status)
+        return fail(&launch, status);
     ddisp__report_fill(launch.options.report, &launch, status);
     ddisp__gradient_finish(&launch);
-    if (status) {
-        ddisp__error_restore(&error);
-        give_error(launch.options.error);
-    }
-    return status;
+    return DDISP_STATUS_OK;
 }
 
 /* Up to the signature, as a launch goes. */

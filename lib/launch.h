@@ -60,9 +60,10 @@ typedef struct ddisp__operand {
     uint64_t flags; /* DDISP_TENSOR_... as the caller sees them */
     ddisp_dtype dtype;
     ddisp__layout layout;
-    uint32_t owner;  /* index of the gradient owner, when it has one */
-    uint32_t alias;  /* 1 + index of the first operand with the same data, 0: none before */
-    uint64_t scalar; /* value in the low bytes */
+    ddisp__span span; /* bytes that it lies over, from the address */
+    uint32_t owner;   /* index of the gradient owner, when it has one */
+    uint32_t alias;   /* 1 + index of the first operand with the same data, 0: none before */
+    uint64_t scalar;  /* value in the low bytes */
     ddisp__slot add, read;
 } ddisp__operand;
 
@@ -94,6 +95,7 @@ typedef struct ddisp__launch {
     ddisp_device *device;
     ddisp_stream *stream;
     uint64_t items;
+    uint32_t grid[3]; /* groups, once the plan is known */
     uint64_t axes[3]; /* items per axis; axes[1] and axes[2] are 1 unless the caller said so */
     ddisp_skip skip;
     ddisp_variant_origin origin;
@@ -246,6 +248,8 @@ ddisp_status ddisp__backing_accepts(const ddisp__launch *launch, uint32_t code, 
 ddisp_dtype ddisp__code_gradient_dtype(const ddisp__code *code, uint32_t i, ddisp_dtype data_dtype);
 
 /* geometry.c */
+/** Index of the parameter whose elements are the work items, or UINT32_MAX. */
+uint32_t ddisp__geometry_items_param(const ddisp_kernel *kernel);
 ddisp_status ddisp__geometry_items(ddisp__launch *launch);
 /** Groups for the entry; LIMIT_EXCEEDED names the axis and both numbers. */
 ddisp_status ddisp__geometry_grid(const ddisp__launch *launch, const ddisp_entry *entry,

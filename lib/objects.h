@@ -195,7 +195,16 @@ struct ddisp_buffer {
     uint64_t creation_ticket; /* work on other streams waits for it */
     ddisp__array uses; /* of ddisp_stream *, referenced: other streams that used it and waited for
                           creation */
+    _Atomic(ddisp_stream *) last_use; /* one of uses, or NULL; read without the lock */
 };
+
+/** The stream needs no ddisp__buffer_use: its use is noted, and nothing records. */
+static inline bool ddisp__buffer_noted(const ddisp_buffer *buffer, const ddisp_stream *stream)
+{
+    return !stream->capture &&
+           (atomic_load_explicit(&buffer->last_use, memory_order_acquire) == stream ||
+            (buffer->creation == stream && !buffer->foreign));
+}
 
 /** Allocates on a stream; size 0 gives a buffer without memory. */
 ddisp_status ddisp__buffer_create_on(ddisp_stream *stream, uint64_t size_bytes,
@@ -327,6 +336,7 @@ struct ddisp_kernel {
     uint32_t tensor_count;
     uint32_t scalar_count;
     uint32_t variant_budget;
+    uint32_t items_param; /* whose elements are the work items; UINT32_MAX: one item */
     uint32_t block_size_bytes;
     uint32_t alignments[DDISP_MAX_PARAMS]; /* largest that any code asks for; 0: none asks */
     uint8_t write_modes[DDISP_MAX_PARAMS]; /* bit m: some code has ddisp_write_mode m */

@@ -62,6 +62,8 @@ static ddisp_status keep_natives(ddisp_plan *plan, const ddisp_entry *entry)
 static void lay_out(ddisp_plan *plan)
 {
     ddisp__launch *launch = &plan->launch;
+    plan->request.items = launch->items; /* extents are not part of a signature */
+    memcpy(plan->request.grid, launch->grid, sizeof launch->grid);
     ddisp__block_relay(launch->kernel, launch->mode, launch->plan->code, launch->items,
                        launch->operands, &plan->request, plan->block, plan->natives,
                        plan->accesses);
@@ -82,9 +84,7 @@ static ddisp_status keep_request(ddisp_plan *plan)
                                            .native_count = entry->native_count,
                                            .accesses = plan->accesses};
     ddisp__geometry_group(entry, plan->request.group_size);
-    ddisp_status status = ddisp__geometry_grid(launch, entry, plan->request.grid);
-    if (!status)
-        status = keep_natives(plan, entry);
+    ddisp_status status = keep_natives(plan, entry);
     plan->request.natives = plan->natives;
     if (!status && launch->mode == DDISP_MODE_FORWARD)
         lay_out(plan);
@@ -157,7 +157,9 @@ static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddi
     if (launch->signature_size != plan->signature_size ||
         memcmp(launch->signature, plan->signature, plan->signature_size) != 0)
         return other_signature(plan);
-    return ddisp__launch_run(launch);
+    const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
+    status = ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], launch->grid);
+    return status ? status : ddisp__launch_run(launch);
 }
 
 /* Whether the argument is the very thing that the plan holds already. */
@@ -176,7 +178,7 @@ static ddisp_status submit(ddisp_plan *plan, ddisp_stream *stream)
     ddisp_device *device = launch->device;
     ddisp_status status = ddisp__variant_use(launch->plan->variant, stream);
     for (uint32_t i = 0; i < launch->count && !status; i++)
-        if (launch->operands[i].buffer)
+        if (launch->operands[i].buffer && !ddisp__buffer_noted(launch->operands[i].buffer, stream))
             status = ddisp__buffer_use(launch->operands[i].buffer, stream);
     if (status)
         return status;
@@ -210,11 +212,14 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
     if (same)
         return submit(plan, stream);
     status = launch_resolved(plan, args, stream);
-    ddisp_error error = *ddisp__error();
-    ddisp__gradient_finish(launch);
-    if (status)
+    if (status) {
+        ddisp_error error = *ddisp__error();
+        ddisp__gradient_finish(launch);
         ddisp__error_restore(&error);
-    else if (launch->mode == DDISP_MODE_FORWARD && !launch->skip)
+        return status;
+    }
+    ddisp__gradient_finish(launch);
+    if (launch->mode == DDISP_MODE_FORWARD && !launch->skip)
         lay_out(plan); /* the next launch with these arguments finds them laid out */
-    return status;
+    return DDISP_STATUS_OK;
 }
