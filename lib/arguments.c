@@ -272,11 +272,12 @@ ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *ar
         if (status)
             return status;
     }
+    uint64_t addresses[DDISP_MAX_PARAMS]; /* together, since each is compared with all before */
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp__operand *operand = &launch->operands[i];
+        addresses[i] = operand->address;
         for (uint32_t k = 0; k < i && !operand->alias && operand->address; k++)
-            if (launch->operands[k].address == operand->address &&
-                launch->operands[k].dtype == operand->dtype &&
+            if (addresses[k] == operand->address && launch->operands[k].dtype == operand->dtype &&
                 ddisp__layout_equal(&launch->operands[k].layout, &operand->layout))
                 operand->alias = k + 1;
     }

@@ -7,6 +7,7 @@
  * under a lock.
  */
 #include "lower.h"
+#include "trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,7 @@ ddisp_status ddisp_context_create(const ddisp_context_desc *desc, ddisp_context 
     (void)pthread_mutex_init(&context->lock, NULL);
     ddisp__fork_watch();
     context->fork_generation = ddisp__fork_generation();
+    context->trace = ddisp__trace_open();
     context->backends.item_size = sizeof(ddisp__backend);
     context->devices.item_size = sizeof(ddisp_device *);
     set_log(context, &known);

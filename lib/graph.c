@@ -6,6 +6,7 @@
  */
 #include "graph_object.h"
 #include "lower.h"
+#include "trace.h"
 
 #include <diffdispatch/device/ddisp_block.h>
 
@@ -109,6 +110,28 @@ static ddisp_status move_to(ddisp_graph *graph, ddisp_stream *stream)
     return DDISP_STATUS_OK;
 }
 
+static ddisp_status replay(ddisp_graph *graph, ddisp_stream *stream)
+{
+    ddisp_device *device = graph->device;
+    pthread_mutex_lock(&stream->lock);
+    ddisp_status status =
+        device->table->graph_launch(device->handle, stream->handle, graph->handle);
+    pthread_mutex_unlock(&stream->lock);
+    return ddisp__device_result(device, status);
+}
+
+static ddisp_status replay_traced(ddisp_graph *graph, ddisp_stream *stream)
+{
+    ddisp__traced traced = {stream, "graph", "graph", ddisp__time_ns(), 0};
+    ddisp__trace_begin(&traced);
+    ddisp_status status = replay(graph, stream);
+    if (status)
+        ddisp__trace_cancel(&traced);
+    else
+        ddisp__trace_end(&traced, NULL);
+    return status;
+}
+
 ddisp_status ddisp_graph_launch(ddisp_graph *graph, ddisp_stream *stream)
 {
     ddisp_status status = check(graph);
@@ -122,10 +145,8 @@ ddisp_status ddisp_graph_launch(ddisp_graph *graph, ddisp_stream *stream)
         status = move_to(graph, stream);
     if (status)
         return status;
-    pthread_mutex_lock(&stream->lock);
-    status = device->table->graph_launch(device->handle, stream->handle, graph->handle);
-    pthread_mutex_unlock(&stream->lock);
-    status = ddisp__device_result(device, status);
+    status = __builtin_expect(device->context->trace != NULL, 0) ? replay_traced(graph, stream)
+                                                                 : replay(graph, stream);
     if (!status)
         ddisp__device_count_launch(device, true);
     return status;

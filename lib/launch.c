@@ -3,7 +3,7 @@
  * each step in its own room (launch.h has the map). Nothing the caller can see changes before the
  * driver took the launch.
  */
-#include "launch.h"
+#include "trace.h"
 
 #include <string.h>
 
@@ -157,11 +157,25 @@ static ddisp_status prepare(ddisp__launch *launch, const ddisp_arg *args, uint32
     return status;
 }
 
+static ddisp_status launch_traced(ddisp__launch *launch)
+{
+    ddisp__traced traced = {launch->stream, launch->kernel->name, launch->how, launch->host_ns, 0};
+    ddisp__trace_begin(&traced);
+    ddisp_status status = ddisp__block_launch(launch);
+    if (status)
+        ddisp__trace_cancel(&traced);
+    else
+        ddisp__trace_end(&traced, launch);
+    return status;
+}
+
 ddisp_status ddisp__launch_run(ddisp__launch *launch)
 {
     ddisp_status status = ddisp__gradient_prepare(launch);
     if (!status)
-        status = ddisp__block_launch(launch);
+        status = __builtin_expect(launch->kernel->context->trace != NULL, 0)
+                     ? launch_traced(launch)
+                     : ddisp__block_launch(launch);
     if (status)
         return status;
     ddisp__device_count_launch(launch->device, true);
@@ -194,6 +208,8 @@ static void start(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode)
 {
     launch->kernel = kernel;
     launch->mode = mode;
+    launch->how = "launch";
+    launch->host_ns = kernel->context->trace ? ddisp__time_ns() : 0;
     launch->device = NULL;
     launch->stream = NULL;
     launch->items = 0;

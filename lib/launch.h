@@ -100,6 +100,8 @@ typedef struct ddisp__launch {
     ddisp_skip skip;
     ddisp_variant_origin origin;
     uint64_t build_ns;
+    const char *how;                /* "launch" or "plan"; this and the next for the trace alone */
+    uint64_t host_ns;               /* when the caller came */
     const struct ddisp__plan *plan; /* of a dry run: points to dry_plan */
     struct ddisp__plan dry_plan;
     bool locked;

@@ -31,8 +31,11 @@ typedef struct ddisp__backend {
     void *instance; /* NULL unless info.status is OK */
 } ddisp__backend;
 
+typedef struct ddisp__trace ddisp__trace; /* trace.c */
+
 struct ddisp_context {
     ddisp__reference reference;
+    ddisp__trace *trace; /* the process's; NULL: nobody looks */
     uint32_t fork_generation;
     bool deterministic; /* DDISP_CONTEXT_DETERMINISTIC */
     ddisp_allocator allocator;

@@ -6,6 +6,7 @@
  */
 #include "capture.h"
 #include "lower.h"
+#include "trace.h"
 
 #include <diffdispatch/device/ddisp_block.h>
 #include <diffdispatch/graph.h>
@@ -191,6 +192,19 @@ static ddisp_status submit(ddisp_plan *plan, ddisp_stream *stream)
     return DDISP_STATUS_OK;
 }
 
+static ddisp_status submit_traced(ddisp_plan *plan, ddisp_stream *stream)
+{
+    const ddisp__launch *launch = &plan->launch;
+    ddisp__traced traced = {stream, launch->kernel->name, launch->how, launch->host_ns, 0};
+    ddisp__trace_begin(&traced);
+    ddisp_status status = submit(plan, stream);
+    if (status)
+        ddisp__trace_cancel(&traced);
+    else
+        ddisp__trace_end(&traced, launch);
+    return status;
+}
+
 ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t arg_count,
                                ddisp_stream *stream)
 {
@@ -206,11 +220,17 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
         status = ddisp__stream_resolve(launch->device, stream, &stream);
     if (status)
         return status;
+    if (__builtin_expect(launch->kernel->context->trace != NULL, 0)) {
+        launch->how = "plan";
+        launch->host_ns = ddisp__time_ns();
+    }
     bool same = launch->mode == DDISP_MODE_FORWARD && !stream->capture;
     for (uint32_t i = 0; i < arg_count && same; i++)
         same = unchanged(&launch->operands[i], &args[i]);
     if (same)
-        return submit(plan, stream);
+        return __builtin_expect(launch->kernel->context->trace != NULL, 0)
+                   ? submit_traced(plan, stream)
+                   : submit(plan, stream);
     status = launch_resolved(plan, args, stream);
     if (status) {
         ddisp_error error = *ddisp__error();

@@ -9,6 +9,7 @@
  */
 #include "capture.h"
 #include "lower.h"
+#include "trace.h"
 
 ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
                                    ddisp_stream **out_stream)
@@ -168,6 +169,8 @@ void ddisp_stream_release(ddisp_stream *stream)
     ddisp_device *device = stream->device;
     ddisp_error before = *ddisp__error();
     ddisp__capture_drop(stream);
+    if (device->context->trace)
+        ddisp__trace_leave(stream);
     ddisp__watch_drop(stream);
     if (!ddisp__context_forked(device->context)) {
         if (stream->uses_sink)
@@ -205,5 +208,7 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
         status = ddisp__stream_await(stream, ticket, timeout_ns);
     if (status == DDISP_STATUS_OK)
         ddisp__stream_reap(stream->device);
+    if (status == DDISP_STATUS_OK && stream->device->context->trace)
+        ddisp__trace_poll(stream->device->context->trace);
     return status ? status : ddisp__watch_check(stream);
 }

@@ -83,8 +83,8 @@ static void open_trace(void)
         return;
     trace->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     trace->at = (off_t)(sizeof head - 1);
-    if (trace->file >= 0 && !(put(trace, head, sizeof head - 1, 0) &&
-                              put(trace, "\n]}\n", 4, trace->at))) {
+    if (trace->file >= 0 &&
+        !(put(trace, head, sizeof head - 1, 0) && put(trace, "\n]}\n", 4, trace->at))) {
         (void)close(trace->file);
         trace->file = -1;
     }
@@ -201,8 +201,8 @@ static void write_backings(const ddisp__launch *launch, char *text, size_t capac
         const ddisp__slot *slot = i % 2 ? &operand->read : &operand->add;
         if (slot->exists)
             used += (size_t)snprintf(text + used, capacity - used, "%s\"%s.%s\": \"%s\"",
-                                     used ? ", " : "", operand->param->name,
-                                     i % 2 ? "read" : "add", ddisp_backing_name(slot->backing));
+                                     used ? ", " : "", operand->param->name, i % 2 ? "read" : "add",
+                                     ddisp_backing_name(slot->backing));
     }
     if (used >= capacity) /* cut text would be no JSON */
         text[0] = 0;
@@ -238,11 +238,9 @@ static void add(struct ddisp__trace *trace, const ddisp__traced *traced, uint64_
                 size_t used)
 {
     char line[EVENT_BYTES + 64];
-    int length =
-        snprintf(line, sizeof line, "%s\n  %s%-*s}}\n]}\n", trace->has_events ? "," : "", text,
-                 ROOM_BYTES, "null");
-    if (length < 0 || (size_t)length >= sizeof line ||
-        !put(trace, line, (size_t)length, trace->at))
+    int length = snprintf(line, sizeof line, "%s\n  %s%-*s}}\n]}\n", trace->has_events ? "," : "",
+                          text, ROOM_BYTES, "null");
+    if (length < 0 || (size_t)length >= sizeof line || !put(trace, line, (size_t)length, trace->at))
         return;
     off_t place = trace->at + (trace->has_events ? 1 : 0) + 3 + (off_t)used;
     trace->at += length - 4;

@@ -378,6 +378,35 @@ static void a_changed_argument_is_waited_for(cts *t)
     ddisp_graph_release(graph);
 }
 
+/* A signature says nothing of extents: the geometry of a prepared launch follows its arguments,
+ * also when they are the same as in the launch before. */
+static void a_plan_serves_other_extents(cts *t)
+{
+    enum { MANY = 3000 };
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    float threes[MANY];
+    double found[MANY];
+    ddisp_plan *plan;
+    for (int i = 0; i < MANY; i++)
+        threes[i] = 3;
+    ddisp_tensor *u = CTS_VECTOR(t, 0, 2, 4), *v = cts_vector(t, 2, 0, NULL);
+    ddisp_tensor *x = cts_vector(t, MANY, 0, threes), *y = cts_vector(t, MANY, 0, NULL);
+    const ddisp_arg few[2] = {DDISP_ARG(u), DDISP_ARG(v)};
+    const ddisp_arg many[2] = {DDISP_ARG(x), DDISP_ARG(y)};
+    CTS_OK(ddisp_plan_create(kernel, DDISP_MODE_FORWARD, few, 2, NULL, NULL, &plan));
+    for (int i = 0; i < 2; i++) {
+        CTS_OK(ddisp_tensor_fill(y, 0, NULL));
+        CTS_OK(ddisp_plan_launch(plan, many, 2, NULL));
+        cts_read(y, found, MANY);
+        for (int k = 0; k < MANY; k++)
+            CTS_CHECK(found[k] == 9, "launch %d: element %d is %g, not 9", i, k, found[k]);
+    }
+    CTS_OK(ddisp_plan_launch(plan, few, 2, NULL));
+    CTS_OK(ddisp_plan_launch(plan, few, 2, NULL));
+    CTS_VALUES(v, 4, 16);
+    ddisp_plan_release(plan);
+}
+
 const cts_test cts_graph_tests[] = {
     CTS_TEST(ten_replays_are_ten_steps),
     CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
@@ -389,5 +418,6 @@ const cts_test cts_graph_tests[] = {
     CTS_TEST(frozen_inputs_are_backed_in_every_replay),
     CTS_TEST(arguments_change_between_replays),
     CTS_TEST(a_changed_argument_is_waited_for),
+    CTS_TEST(a_plan_serves_other_extents),
     CTS_END,
 };
