@@ -206,9 +206,9 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
     status = ddisp__stream_mark(stream, &ticket);
     if (status == DDISP_STATUS_OK)
         status = ddisp__stream_await(stream, ticket, timeout_ns);
-    if (status == DDISP_STATUS_OK)
-        ddisp__stream_reap(stream->device);
     if (status == DDISP_STATUS_OK && stream->device->context->trace)
         ddisp__trace_poll(stream->device->context->trace);
+    if (status == DDISP_STATUS_OK)
+        ddisp__stream_reap(stream->device); /* which may be the end of this stream */
     return status ? status : ddisp__watch_check(stream);
 }

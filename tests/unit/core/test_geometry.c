@@ -47,6 +47,9 @@ static int set_up(void **unused)
 
 static uint64_t items(void)
 {
+    kernel.params = params;
+    kernel.param_count = launch.count;
+    kernel.items_param = ddisp__geometry_items_param(&kernel);
     assert_int_equal(ddisp__geometry_items(&launch), 0);
     return launch.items;
 }
