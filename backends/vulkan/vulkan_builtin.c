@@ -7,6 +7,7 @@
  */
 #include "vulkan_operations.h"
 
+#include <spirv/unified1/spirv.h>
 #include <string.h>
 
 #include "elements.spv.h"
@@ -36,11 +37,13 @@
 /** Multiprocessors, where the driver does not tell how many there are. */
 #define SOME_MULTIPROCESSORS 32u
 #define MOST_GROUPS          UINT64_C(2147483647)
+#define SPIRV_HEADER_WORDS   5u
+#define MODE_BYTES           24u /* of a capability and a mode */
 
 /** Forms of a shader. */
 enum {
     PLAIN,
-    NATIVE,      /* the device has the atomics that the shader would like */
+    NATIVE,      /* the device has the atomics that the shader would like, and 16-bit access */
     PARTITIONED, /* and tells which invocations hold the same value */
     FORMS,
 };
@@ -92,7 +95,7 @@ struct vulkan__element_pipeline {
 
 static bool is_native(const vulkan__device *device, vulkan__shader shader, bool wide)
 {
-    uint64_t needs = wanted[shader][wide];
+    uint64_t needs = wanted[shader][wide] | VULKAN__BIT(STORAGE16);
     return (device->adapter->features & needs) == needs;
 }
 
@@ -152,20 +155,68 @@ static ddisp_status compile(vulkan__device *device, VkShaderModule module,
                          "vkCreateComputePipelines");
 }
 
-static ddisp_status create(vulkan__device *device, const code *from,
-                           const uint32_t constants[VULKAN__CONSTANTS], VkPipeline *out_pipeline)
+/** The device may take subnormal floats for zero unless it is told not to. */
+static bool can_preserve(const vulkan__device *device)
 {
-    const VkShaderModuleCreateInfo info = {
+    const VkPhysicalDeviceVulkan12Properties *known = &device->adapter->properties12;
+    return known->shaderDenormPreserveFloat32 &&
+           known->denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+}
+
+/** Copies the shader with a capability in front of the others and a mode behind its own. */
+static size_t tell_to_preserve(const code *from, uint32_t *out_words)
+{
+    const uint32_t capability[] = {2u << 16 | SpvOpCapability, SpvCapabilityDenormPreserve};
+    uint32_t mode[] = {4u << 16 | SpvOpExecutionMode, 0, SpvExecutionModeDenormPreserve, 32};
+    size_t count = from->size_bytes / 4, at = SPIRV_HEADER_WORDS;
+    while (at < count && (from->words[at] & 0xFFFFu) != SpvOpExecutionMode)
+        at += from->words[at] >> 16;
+    mode[1] = from->words[at + 1];
+    at += from->words[at] >> 16;
+    uint32_t *out = out_words;
+    memcpy(out, from->words, SPIRV_HEADER_WORDS * 4);
+    out += SPIRV_HEADER_WORDS;
+    memcpy(out, capability, sizeof capability);
+    out += sizeof capability / 4;
+    memcpy(out, from->words + SPIRV_HEADER_WORDS, (at - SPIRV_HEADER_WORDS) * 4);
+    out += at - SPIRV_HEADER_WORDS;
+    memcpy(out, mode, sizeof mode);
+    out += sizeof mode / 4;
+    memcpy(out, from->words + at, (count - at) * 4);
+    return from->size_bytes + sizeof capability + sizeof mode;
+}
+
+static ddisp_status create_module(vulkan__device *device, const code *from,
+                                  VkShaderModule *out_module)
+{
+    VkShaderModuleCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = from->size_bytes,
         .pCode = from->words,
     };
+    uint32_t *words = NULL;
+    if (can_preserve(device)) {
+        words = backend_allocate(device->services, from->size_bytes + MODE_BYTES);
+        if (!words)
+            return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
+                                "no host memory for a shader");
+        info.codeSize = tell_to_preserve(from, words);
+        info.pCode = words;
+    }
+    ddisp_status status = vulkan__check(
+        device, device->table.vkCreateShaderModule(device->handle, &info, NULL, out_module),
+        "vkCreateShaderModule");
+    backend_release(device->services, words);
+    return status;
+}
+
+static ddisp_status create(vulkan__device *device, const code *from,
+                           const uint32_t constants[VULKAN__CONSTANTS], VkPipeline *out_pipeline)
+{
     VkShaderModule module;
     ddisp_status status = create_layout(device);
     if (status == DDISP_STATUS_OK)
-        status = vulkan__check(
-            device, device->table.vkCreateShaderModule(device->handle, &info, NULL, &module),
-            "vkCreateShaderModule");
+        status = create_module(device, from, &module);
     if (status != DDISP_STATUS_OK)
         return status;
     status = compile(device, module, constants, out_pipeline);

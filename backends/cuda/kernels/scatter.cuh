@@ -3,9 +3,10 @@
 // A warp takes runs of neighbouring items. While all of its lanes meet the one cell that they met
 // before, each lane adds to a sum of its own, and memory is touched only when the cell changes; so
 // sorted and constant indices run at the speed of reading. Else lanes that meet the same cell are
-// found (match) and summed first, so that no two lanes of a warp ever add to one cell. What is left
-// goes to memory, or, where there are few cells, to copies of them in the group's shared memory
-// that are added to memory at the end.
+// found (match) and summed first. A match takes time for every cell that it finds, more than a few
+// meetings cost: where the first items have hardly a cell in common the next few go without. What
+// is left goes to memory, or, where there are few cells, to copies of them in the group's shared
+// memory that are added to memory at the end.
 //
 // A kind of sum (SUMS) says what an element becomes, and how it is added to either memory.
 #ifndef DDISP_CUDA_SCATTER_CUH
@@ -13,7 +14,8 @@
 
 #include "common.cuh"
 
-enum : uint32_t { ITEMS = 4, RUN = LANES * ITEMS };
+// ALONE: so many different cells among the lanes are as good as no meetings.
+enum : uint32_t { ITEMS = 4, RUN = LANES * ITEMS, ALONE = 28 };
 
 // Memory of a cell.
 DEVICE char *memory_of(const work_scatter &work, uint64_t cell)
@@ -186,6 +188,7 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 value[k] = 0;
             }
         }
+        bool are_alone = false;
         for (uint32_t k = 0; k < ITEMS; k++) {
             KEEP_LOOP(k);
             CELL where = cell[0];
@@ -199,7 +202,7 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 run = run + what;
                 continue;
             }
-            bool leads;
+            bool leads = true;
             if (__all_sync(ALL_LANES, where == from_lane(where, 0))) {
                 CELL now = where;
                 sum begun = what;
@@ -208,10 +211,11 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 leads = lane == 0;
                 last = now;
                 run = begun;
-            } else {
+            } else if (!are_alone) {
                 uint32_t peers = __match_any_sync(ALL_LANES, where);
                 what = sum_of_peers(what, peers, lane);
                 leads = (peers & ((1u << lane) - 1)) == 0;
+                are_alone = __popc(__ballot_sync(ALL_LANES, leads)) >= (int)ALONE;
             }
             if (leads && where != nowhere) {
                 if (SHARES)

@@ -81,7 +81,7 @@ void one(uint group)
     else if (OPERATION == COPY)
         put_bits(to + at, get_bits(from + from_at));
     else
-        put(to + at, pushed_number(alpha) * load_number(FROM, from + from_at));
+        put(to + at, scaled(alpha, load_number(FROM, from + from_at)));
 }
 
 void several(uint group)
@@ -119,7 +119,7 @@ void several(uint group)
         value[k] = load_number(FROM, origin[k]);
     [[unroll]] for (uint k = 0u; k < BATCH; k++)
         if (is_there[k])
-            put(target[k], pushed_number(alpha) * value[k]);
+            put(target[k], scaled(alpha, value[k]));
 }
 
 void halves(uint group)
@@ -138,7 +138,7 @@ void halves(uint group)
         uint64_t word = (uint64_t(group) * WORDS + k) * GROUP + gl_LocalInvocationIndex;
         uint64_t second = 2ul * word + 1ul - skip, target = to + 4ul * word;
         bool has_lower = second != 0ul && second - 1ul < line, has_upper = second < line;
-        REAL lower = pushed_number(alpha) * value[2u * k], upper = pushed_number(alpha) * value[2u * k + 1u];
+        REAL lower = scaled(alpha, value[2u * k]), upper = scaled(alpha, value[2u * k + 1u]);
         if (OPERATION == ADD) {
             if (has_lower || has_upper)
                 add_halves(TO, target, lower, upper, has_lower, has_upper);

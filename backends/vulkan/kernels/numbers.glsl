@@ -1,9 +1,13 @@
 // numbers.glsl - elements of memory as numbers, and adding to one that other work adds to.
 // Compiled with -DDOUBLE where sums are double, and -DNATIVE where the device has the atomics that the
-// shader would like: else they are loops of compare-and-swap.
+// shader would like, and 16-bit access: else they are loops of compare-and-swap, and halves are taken
+// out of words.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#ifdef NATIVE
+#extension GL_EXT_shader_16bit_storage : require
+#endif
 #ifdef NATIVE_ADD
 #extension GL_EXT_shader_atomic_float : require
 #endif
@@ -30,6 +34,10 @@ layout(buffer_reference, buffer_reference_align = 4) buffer Word { uint value; }
 layout(buffer_reference, buffer_reference_align = 8) buffer Long { uint64_t value; };
 layout(buffer_reference, buffer_reference_align = 4) restrict readonly buffer SourceWord { uint value; };
 layout(buffer_reference, buffer_reference_align = 8) restrict readonly buffer SourceLong { uint64_t value; };
+#ifdef NATIVE
+layout(buffer_reference, buffer_reference_align = 2) buffer Half { uint16_t value; };
+layout(buffer_reference, buffer_reference_align = 2) restrict readonly buffer SourceHalf { uint16_t value; };
+#endif
 #ifdef NATIVE_ADD
 layout(buffer_reference, buffer_reference_align = 4) buffer Single { float value; };
 #ifdef DOUBLE
@@ -42,8 +50,12 @@ const uint F16 = 10u, BF16 = 11u, F32 = 12u, F64 = 13u;
 
 uint half_of(uint64_t address)
 {
+#ifdef NATIVE
+    return uint(SourceHalf(address).value);
+#else
     uint word = SourceWord(address & ~uint64_t(3)).value;
     return (address & uint64_t(2)) != uint64_t(0) ? word >> 16 : word & 0xFFFFu;
+#endif
 }
 
 float from_half(uint dtype, uint bits)
@@ -113,10 +125,14 @@ REAL load_number(uint dtype, uint64_t address)
 // Two bytes change, the neighbour in the word does not, whoever writes it meanwhile.
 void store_half(uint64_t address, uint bits)
 {
+#ifdef NATIVE
+    Half(address).value = uint16_t(bits);
+#else
     Word word = Word(address & ~uint64_t(3));
     uint shift = (address & uint64_t(2)) != uint64_t(0) ? 16u : 0u;
     atomicAnd(word.value, ~(0xFFFFu << shift));
     atomicOr(word.value, bits << shift);
+#endif
 }
 
 void store_number(uint dtype, uint64_t address, REAL value)
@@ -198,6 +214,16 @@ REAL pushed_number(uint64_t bits)
     return uintBitsToFloat(unpackUint2x32(bits).x);
 #endif
 }
+
+#ifdef DOUBLE
+const uint64_t ONE = 0x3FF0000000000000ul;
+#else
+const uint64_t ONE = 0x3F800000ul;
+#endif
+
+// Times a number that was pushed. By 1 nothing is computed, so that no bit is lost, not even of
+// subnormal numbers, which the device may take for zero.
+REAL scaled(uint64_t bits, REAL value) { return bits == ONE ? value : pushed_number(bits) * value; }
 
 // Bytes of an element.
 uint size_of(uint dtype)

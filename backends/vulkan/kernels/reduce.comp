@@ -96,7 +96,7 @@ void main()
             if (partial != 0ul)
                 store_number(SUM, partial + (chunk * cells + cell) * SUM_BYTES, sums[self]);
             else
-                add_number(TO, to + at, pushed_number(alpha) * sums[self]);
+                add_number(TO, to + at, scaled(alpha, sums[self]));
         }
         barrier();
     }

@@ -3,8 +3,9 @@
 // 32 neighbours take runs of neighbouring items. While all of a subgroup meet the one cell that they met
 // before, each adds to a sum of its own, and memory is touched only when the cell changes; so sorted and
 // constant indices run at the speed of reading. Else those that meet the same cell are found and summed
-// first. What is left goes to memory, or, where there are few cells, to copies of them in the group's
-// memory that are added to memory at the end.
+// first. To find them takes longer than a few meetings cost: where the first items have hardly a cell in
+// common the next few go without. What is left goes to memory, or, where there are few cells, to copies
+// of them in the group's memory that are added to memory at the end.
 //
 // Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
 // size, and all loops are the same for the whole group.
@@ -24,6 +25,7 @@ uint rank_in(MASK peers) { return uint(bitCount(peers & gl_SubgroupLtMask.x)); }
 MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask.x; }
 bool is_some(MASK mask) { return mask != 0u; }
 uint first_of(MASK mask) { return uint(findLSB(mask)); }
+uint count_of(MASK mask) { return uint(bitCount(mask)); }
 #else
 #define MASK uvec4
 MASK ballot(bool value) { return subgroupBallot(value); }
@@ -31,6 +33,7 @@ uint rank_in(MASK peers) { return subgroupBallotExclusiveBitCount(peers); }
 MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask; }
 bool is_some(MASK mask) { return mask != uvec4(0u); }
 uint first_of(MASK mask) { return subgroupBallotFindLSB(mask); }
+uint count_of(MASK mask) { return subgroupBallotBitCount(mask); }
 
 // Those who meet the cell of the first, then of the first who is left, and so on: four times, which
 // finds the crowds. Who is left stays alone.
@@ -123,13 +126,14 @@ void fetch(uint64_t first, bool whole, out uint cell[ITEMS], out REAL value[ITEM
     }
 }
 
-void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run)
+// are_alone: those before had hardly a cell in common.
+void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout bool are_alone)
 {
     if (subgroupAll(where == last)) {
         run = plus(run, what);
         return;
     }
-    bool leads;
+    bool leads = true;
     if (subgroupAll(where == subgroupBroadcast(where, 0u))) {
         uint now = where;
         SUM begun = what;
@@ -138,10 +142,11 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run)
         leads = gl_SubgroupInvocationID == 0u;
         last = now;
         run = begun;
-    } else {
+    } else if (!are_alone) {
         MASK peers = peers_of(where);
         what = sum_of_peers(what, peers);
         leads = rank_in(peers) == 0u;
+        are_alone = count_of(ballot(leads)) * 8u >= gl_SubgroupSize * 7u;
     }
     if (leads && where != NOWHERE) {
         if ((FORM & SHARES) != 0u)
@@ -195,8 +200,9 @@ void scatter()
                 value[k] = REAL(0);
             }
         }
+        bool are_alone = false;
         [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
-            add_one(own, cell[0], take(value[0]), last, run);
+            add_one(own, cell[0], take(value[0]), last, run, are_alone);
             [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
                 cell[j - 1u] = cell[j];
                 value[j - 1u] = value[j];
