@@ -3,7 +3,7 @@
  * (ddisp_plan_launch) and replayed (ddisp_graph_launch) launches of an empty kernel, beside the
  * driver's own calls with the same arguments, which take turns with them block by block.
  *
- *   launch [--device cuda|vulkan|host] [--quick] [--json]
+ *   launch [--device cuda|vulkan|host] [--quick | --step] [--json]
  *   launch --loop dynamic|prepared forward|backward TENSORS COUNT [--device D]   for callgrind
  *
  * Times are the launching thread's CPU time per launch: of each block of launches the mean, of the
@@ -48,6 +48,7 @@ static ddisp_context *context;
 static ddisp_device *device;
 static const rival *other;
 static int blocks = BLOCKS;
+static bool in_caller; /* one thread on the host: nothing is handed to another */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -140,6 +141,7 @@ typedef struct subject {
     ddisp_mode mode;
     uint32_t tensors;
     ddisp_stream *stream;
+    ddisp_stream *on; /* where it is launched; NULL: in the caller's thread (host) */
     ddisp_arg args[MOST_TENSORS];
     ddisp_launch_options options;
     ddisp_plan *plan;
@@ -149,12 +151,12 @@ typedef struct subject {
 
 static void launch_dynamic(subject *s)
 {
-    CHECK(ddisp_launch(s->kernel, s->mode, s->args, s->tensors, &s->options, s->stream));
+    CHECK(ddisp_launch(s->kernel, s->mode, s->args, s->tensors, &s->options, s->on));
 }
 
 static void launch_prepared(subject *s)
 {
-    CHECK(ddisp_plan_launch(s->plan, s->args, s->tensors, s->stream));
+    CHECK(ddisp_plan_launch(s->plan, s->args, s->tensors, s->on));
 }
 
 static void prepare(subject *s, ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors, bool bare)
@@ -164,6 +166,7 @@ static void prepare(subject *s, ddisp_kernel *kernel, ddisp_mode mode, uint32_t 
     s->mode = mode;
     s->tensors = tensors;
     CHECK(ddisp_stream_create(device, 0, &s->stream));
+    s->on = s->stream;
     for (uint32_t i = 0; i < tensors; i++) {
         s->args[i].tensor = make_tensor(DDISP_TENSOR_REQUIRES_GRAD);
         CHECK(ddisp_tensor_fill(s->args[i].tensor, 1, s->stream));
@@ -185,6 +188,8 @@ static void prepare(subject *s, ddisp_kernel *kernel, ddisp_mode mode, uint32_t 
     for (int i = 0; i < GRAPH_LAUNCHES; i++)
         launch_dynamic(s);
     CHECK(ddisp_stream_end_capture(s->stream, &s->graph));
+    if (in_caller)
+        s->on = NULL;
     s->lane = bare ? other->open(block_bytes(tensors), tensors) : NULL;
     if (bare && !s->lane)
         exit(1);
@@ -236,14 +241,14 @@ static void hand_over(subject *s, enum kind kind)
     if (kind == BARE)
         require(other->flush(s->lane));
     else if (kind == DYNAMIC || kind == PREPARED)
-        CHECK(ddisp_stream_flush(s->stream));
+        CHECK(s->on ? ddisp_stream_flush(s->on) : DDISP_STATUS_OK);
 }
 
 static void await(subject *s, enum kind kind)
 {
     if (kind == BARE || kind == BARE_GRAPH)
         require(other->wait(s->lane));
-    else
+    else if (kind == GRAPH || s->on)
         CHECK(ddisp_stream_synchronize(s->stream, DDISP_TIMEOUT_INFINITE));
 }
 
@@ -325,6 +330,7 @@ static void measure(ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors, int
     pthread_barrier_t barrier;
     memset(out, 0, sizeof *out);
     (void)pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+    in_caller = threads == 1 && strcmp(other->api, "host") == 0;
     for (int i = 0; i < threads; i++) {
         workers[i] = (worker){&barrier, kernel, mode, tensors, {{0}}, {0}};
         if (pthread_create(&handles[i], NULL, work, &workers[i])) {
@@ -552,7 +558,7 @@ static void run_flat_signatures(uint32_t most)
 static void run_flat(const ddisp_device_info *info, bool quick)
 {
     static subject s;
-    bool host = strcmp(info->backend, "host") == 0;
+    bool host = in_caller = strcmp(info->backend, "host") == 0;
     uint32_t most = quick ? 1000 : 100000;
     ddisp_kernel *kernel = make_kernel(3, DDISP_DTYPE_F32, 0);
     prepare(&s, kernel, DDISP_MODE_FORWARD, 3, false);
@@ -627,20 +633,23 @@ int main(int count, char **values)
 {
     const char *spec = "host";
     char **loop_values = NULL;
-    bool quick = false;
+    bool quick = false, step = false;
     ddisp_device_info info = DDISP_ZERO;
     for (int i = 1; i < count; i++) {
         if (strcmp(values[i], "--json") == 0)
             json = true;
         else if (strcmp(values[i], "--quick") == 0)
             quick = true;
+        else if (strcmp(values[i], "--step") == 0)
+            step = true;
         else if (strcmp(values[i], "--device") == 0 && i + 1 < count)
             spec = values[++i];
         else if (strcmp(values[i], "--loop") == 0 && i + 4 < count) {
             loop_values = &values[i + 1];
             i += 4;
         } else {
-            fprintf(stderr, "usage: launch [--device cuda|vulkan|host] [--quick] [--json]\n");
+            fprintf(stderr,
+                    "usage: launch [--device cuda|vulkan|host] [--quick | --step] [--json]\n");
             return 2;
         }
     }
@@ -666,8 +675,10 @@ int main(int count, char **values)
             info.name, info.driver, blocks, LAUNCHES, GRAPH_LAUNCHES);
     else
         printf("%s, %s; %d blocks of %d launches\n", info.name, info.driver, blocks, LAUNCHES);
-    run_launches(quick);
-    run_flat(&info, quick);
+    if (!step) {
+        run_launches(quick);
+        run_flat(&info, quick);
+    }
     run_step();
     if (json)
         printf("\n]}\n");
