@@ -83,20 +83,42 @@ static void data_range(const ddisp__launch *launch, uint32_t i, range *out)
     }
 }
 
+/* An operand that is written spans bytes of another. Nearly every launch is through with this. */
+static bool written_meets(const ddisp__launch *launch, uint32_t i)
+{
+    const ddisp__operand *operand = &launch->operands[i];
+    uint64_t low = operand->address + (uint64_t)operand->span.low;
+    uint64_t high = operand->address + (uint64_t)operand->span.high;
+    for (uint32_t k = 0; k < launch->count; k++) {
+        const ddisp__operand *other = &launch->operands[k];
+        if (other->address + (uint64_t)other->span.low < high &&
+            low < other->address + (uint64_t)other->span.high && k != i)
+            return true;
+    }
+    return false;
+}
+
 ddisp_status ddisp__alias_check_data(ddisp__launch *launch)
 {
     range ranges[DDISP_MAX_PARAMS];
-    bool any_written = false;
+    bool meets = false;
     if (launch->mode != DDISP_MODE_FORWARD)
         return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < launch->count; i++) {
-        data_range(launch, i, &ranges[i]);
-        any_written |= ranges[i].writes;
-        if (ranges[i].writes && ddisp__layout_self_overlaps(ranges[i].layout))
+        const ddisp__operand *operand = &launch->operands[i];
+        if (operand->param->kind != DDISP_PARAM_KIND_TENSOR ||
+            !(operand->param->access & DDISP_ACCESS_OUT))
+            continue;
+        if (!operand->layout.dense && ddisp__layout_self_overlaps(&operand->layout))
             return ddisp__launch_fail(launch, i, DDISP_STATUS_ALIASED,
                                       "is written, and several of its elements share memory");
+        meets = meets || (operand->address && written_meets(launch, i));
     }
-    return any_written ? compare(launch, ranges, launch->count) : DDISP_STATUS_OK;
+    if (!meets)
+        return DDISP_STATUS_OK;
+    for (uint32_t i = 0; i < launch->count; i++)
+        data_range(launch, i, &ranges[i]);
+    return compare(launch, ranges, launch->count);
 }
 
 static void gradient_range(const ddisp__slot *slot, uint32_t i, bool add, range *out)

@@ -236,6 +236,15 @@ static ddisp_status check_declaration(ddisp__launch *launch, uint32_t i)
     return DDISP_STATUS_OK;
 }
 
+static inline void set_span(ddisp__operand *operand)
+{
+    uint32_t size = ddisp_dtype_size(operand->dtype);
+    if (operand->layout.dense)
+        operand->span = (ddisp__span){0, operand->layout.numel * (int64_t)size};
+    else
+        operand->span = ddisp__layout_span(&operand->layout, size);
+}
+
 static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *arg)
 {
     ddisp__operand *operand = &launch->operands[i];
@@ -254,10 +263,28 @@ static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *
         arg->tensor ? resolve_tensor(launch, i, arg->tensor) : resolve_view(launch, i, arg->view);
     if (!status)
         status = check_declaration(launch, i);
-    operand->span = ddisp__layout_span(&operand->layout, ddisp_dtype_size(operand->dtype));
+    set_span(operand);
     if (!status)
         status = resolve_slots(launch, i, arg);
     return status;
+}
+
+/* Operands with the same data. Most addresses come once, which a set of bits tells. */
+static void find_aliases(ddisp__launch *launch)
+{
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        if (!operand->address)
+            continue;
+        uint64_t bit = UINT64_C(1) << (operand->address * UINT64_C(0x9E3779B97F4A7C15) >> 58);
+        for (uint32_t k = 0; k < i && (seen & bit) && !operand->alias; k++)
+            if (launch->operands[k].address == operand->address &&
+                launch->operands[k].dtype == operand->dtype &&
+                ddisp__layout_equal(&launch->operands[k].layout, &operand->layout))
+                operand->alias = k + 1;
+        seen |= bit;
+    }
 }
 
 ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *args)
@@ -272,14 +299,6 @@ ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *ar
         if (status)
             return status;
     }
-    uint64_t addresses[DDISP_MAX_PARAMS]; /* together, since each is compared with all before */
-    for (uint32_t i = 0; i < launch->count; i++) {
-        ddisp__operand *operand = &launch->operands[i];
-        addresses[i] = operand->address;
-        for (uint32_t k = 0; k < i && !operand->alias && operand->address; k++)
-            if (addresses[k] == operand->address && launch->operands[k].dtype == operand->dtype &&
-                ddisp__layout_equal(&launch->operands[k].layout, &operand->layout))
-                operand->alias = k + 1;
-    }
+    find_aliases(launch);
     return DDISP_STATUS_OK;
 }
