@@ -141,6 +141,9 @@ uint32_t cts_random(uint64_t *state, uint32_t below);
 /** Strides for a shape: any order and direction of axes, with gaps, without overlap. */
 void cts_random_strides(uint64_t *state, uint32_t rank, const int64_t *shape, int64_t *strides);
 
+/** CTS_ROUNDS of the environment: how often what is about chance is done; a few times when not set.
+ */
+int cts_rounds(int few);
 /** Whether the device adds one tensor to another, which conversions of gradients need. */
 bool cts_accumulates(cts *t);
 

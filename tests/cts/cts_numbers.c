@@ -84,6 +84,12 @@ ddisp_tensor *cts_numbers(cts *t, ddisp_dtype dtype, uint32_t rank, const int64_
     return tensor;
 }
 
+int cts_rounds(int few)
+{
+    const char *wanted = getenv("CTS_ROUNDS");
+    return wanted && atoi(wanted) > 0 ? atoi(wanted) : few;
+}
+
 uint32_t cts_random(uint64_t *state, uint32_t below)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

@@ -130,7 +130,7 @@ static void one_bit_pattern(cts *t, int type, uint64_t flags, bool declared)
     ddisp_bound bound = problem_bound(256, 0);
     problem p = problem_make(t, type, ITEMS, BINS, flags);
     randomize(&p, 5);
-    for (uint64_t round = 0; round < 9; round++) {
+    for (uint64_t round = 0; round < (uint64_t)cts_rounds(9); round++) {
         ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][round % 3]);
         ddisp_launch_options options =
             problem_options(DDISP_LAUNCH_OVERWRITE, NULL, declared ? &bound : NULL);

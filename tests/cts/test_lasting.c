@@ -58,8 +58,7 @@ static int launches_of_two_ms(ddisp_kernel *kernel, ddisp_tensor *a, ddisp_tenso
 static void case_42_freed_while_in_use(cts *t)
 {
     enum { N = 1 << 16 };
-    const char *wanted = getenv("CTS_ROUNDS");
-    int rounds = wanted ? atoi(wanted) : 50;
+    int rounds = cts_rounds(50);
     ddisp_kernel *kernel = cts_kernel(t, &cts_mul);
     ddisp_stream *first = cts_stream(t), *second = cts_stream(t);
     float *values = malloc(N * sizeof *values);

@@ -368,7 +368,7 @@ static void case_25_a_million_ones_into_one_f64(cts *t)
 
 static void deterministic_sums_have_one_bit_pattern(cts *t)
 {
-    enum { N = 60000, CELLS = 37, RUNS = 40 };
+    enum { N = 60000, CELLS = 37 };
     uint64_t state = 15;
     int64_t n = N, cells = CELLS;
     NEEDS_SCATTER(t);
@@ -385,7 +385,7 @@ static void deterministic_sums_have_one_bit_pattern(cts *t)
         ddisp_tensor *index = cts_numbers(t, DDISP_DTYPE_I32, 1, &n, NULL, index_values);
         ddisp_tensor *to = cts_tensor(t, floats[type], 1, &cells, NULL, 0, NULL);
         ddisp_accumulate_options options = options_of(DDISP_ACCUMULATE_DETERMINISTIC, NULL);
-        for (int run = 0; run < RUNS; run++) {
+        for (int run = 0; run < cts_rounds(40); run++) {
             CTS_OK(ddisp_tensor_fill(to, 0, NULL));
             CTS_OK(ddisp_tensor_scatter_add(to, 0, index, from, &options, NULL));
             cts_read(to, values, CELLS);
