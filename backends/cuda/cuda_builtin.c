@@ -14,6 +14,7 @@
 #include "moves.ptx.h"
 #include "pairs.ptx.h"
 #include "pairs_sm90.ptx.h"
+#include "quads_sm90.ptx.h"
 #include "reduce_f32.ptx.h"
 #include "reduce_f64.ptx.h"
 #include "scatter_f32.ptx.h"
@@ -31,7 +32,8 @@ enum {
     REDUCE = ELEMENTS + 2,
     SCATTER = REDUCE + 2,
     FIXED = SCATTER + 2,
-    SHADOW = FIXED + 2
+    SHADOW = FIXED + 2,
+    QUADS
 };
 
 static const char *const texts[CUDA__BUILTIN_MODULES] = {
@@ -40,7 +42,7 @@ static const char *const texts[CUDA__BUILTIN_MODULES] = {
     [REDUCE] = reduce_f32_ptx,     [REDUCE + 1] = reduce_f64_ptx,
     [SCATTER] = scatter_f32_ptx,   [SCATTER + 1] = scatter_f64_ptx,
     [FIXED] = fixed_f32_ptx,       [FIXED + 1] = fixed_f64_ptx,
-    [SHADOW] = shadow_ptx,
+    [SHADOW] = shadow_ptx,         [QUADS] = quads_sm90_ptx,
 };
 
 static const struct {
@@ -50,6 +52,7 @@ static const struct {
     [CUDA__KERNEL_FILL] = {"ddisp_fill", MOVES},
     [CUDA__KERNEL_COPY] = {"ddisp_copy", MOVES},
     [CUDA__KERNEL_ADD_PAIRS] = {"ddisp_add_pairs", PAIRS},
+    [CUDA__KERNEL_ADD_QUADS] = {"ddisp_add_quads", QUADS},
     [CUDA__KERNEL_SHADOW] = {"ddisp_shadow", SHADOW},
 #define TWICE(kernel, name, module)                                                                \
     [CUDA__KERNEL_##kernel] = {"ddisp_" name "_f32", module},                                      \

@@ -13,6 +13,7 @@ typedef enum cuda__kernel {
     CUDA__KERNEL_FILL,
     CUDA__KERNEL_COPY,
     CUDA__KERNEL_ADD_PAIRS,
+    CUDA__KERNEL_ADD_QUADS,
     CUDA__KERNEL_SHADOW,
     CUDA__KERNEL_STORE,
     CUDA__KERNEL_ADD = CUDA__KERNEL_STORE + 2,
@@ -32,7 +33,7 @@ typedef enum cuda__kernel {
     CUDA__KERNEL_COUNT = CUDA__KERNEL_FOLD + 2,
 } cuda__kernel;
 
-#define CUDA__BUILTIN_MODULES 11
+#define CUDA__BUILTIN_MODULES 12
 
 /** Of a device. Modules are loaded when one of their kernels is first wanted. */
 typedef struct cuda__builtin {

@@ -76,7 +76,10 @@ static const code codes[VULKAN__SHADER_COUNT][2][FORMS] = {
 
 /** Features without which a shader has its plain form. */
 static const uint64_t wanted[VULKAN__SHADER_COUNT][2] = {
-    [VULKAN__SHADER_ELEMENTS] = {VULKAN__BIT(BUFFER_FLOAT32_ADD), VULKAN__BIT(BUFFER_FLOAT64_ADD)},
+    [VULKAN__SHADER_ELEMENTS] = {VULKAN__BIT(BUFFER_FLOAT32_ADD) |
+                                     VULKAN__BIT(BUFFER_INT64_ATOMICS),
+                                 VULKAN__BIT(BUFFER_FLOAT64_ADD) |
+                                     VULKAN__BIT(BUFFER_INT64_ATOMICS)},
     [VULKAN__SHADER_REDUCE] = {VULKAN__BIT(BUFFER_FLOAT32_ADD), VULKAN__BIT(BUFFER_FLOAT64_ADD)},
     [VULKAN__SHADER_SCATTER] = {VULKAN__BIT(BUFFER_FLOAT32_ADD) | VULKAN__BIT(SHARED_FLOAT32_ADD),
                                 VULKAN__BIT(BUFFER_FLOAT64_ADD) | VULKAN__BIT(SHARED_FLOAT64_ADD)},
@@ -93,7 +96,7 @@ struct vulkan__element_pipeline {
 
 /* ---- pipelines ---- */
 
-static bool is_native(const vulkan__device *device, vulkan__shader shader, bool wide)
+bool vulkan__operation_is_native(const vulkan__device *device, vulkan__shader shader, bool wide)
 {
     uint64_t needs = wanted[shader][wide] | VULKAN__BIT(STORAGE16);
     return (device->adapter->features & needs) == needs;
@@ -102,7 +105,7 @@ static bool is_native(const vulkan__device *device, vulkan__shader shader, bool 
 static const code *choose(const vulkan__device *device, vulkan__shader shader, bool wide)
 {
     const code *forms = codes[shader][wide];
-    if (!is_native(device, shader, wide))
+    if (!vulkan__operation_is_native(device, shader, wide))
         return &forms[PLAIN];
     bool partitioned = (device->adapter->features & VULKAN__BIT(PARTITIONED)) != 0 &&
                        device->adapter->properties11.subgroupSize == 32;
@@ -271,7 +274,8 @@ void vulkan__elements_close(vulkan__device *device)
 
 bool vulkan__operation_shares(const vulkan__device *device, vulkan__shader shader, bool wide)
 {
-    return shader != VULKAN__SHADER_SCATTER || !wide || is_native(device, shader, wide);
+    return shader != VULKAN__SHADER_SCATTER || !wide ||
+           vulkan__operation_is_native(device, shader, wide);
 }
 
 uint64_t vulkan__operation_fill(const vulkan__device *device, uint32_t each)

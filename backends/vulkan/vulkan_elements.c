@@ -12,12 +12,14 @@
 #define LONG_LINE 128
 /** Elements that an invocation takes of a line: BATCH of elements.comp. */
 #define BATCH 8u
+/** Fours of halves that an invocation takes: QUADS_EACH of elements.comp. */
+#define QUADS_EACH 2u
 /** Bytes that an invocation moves at once, at most. */
 #define QUAD 16
 
 /** As in elements.comp. */
 enum { ADD, STORE, FILL, COPY };
-enum { ANY, LINES, HALVES };
+enum { ANY, LINES, HALVES, QUADS };
 
 typedef struct push {
     uint64_t axes;
@@ -100,7 +102,7 @@ static void cut_into_lines(const elements *it, vulkan__operation *operation, pus
 static ddisp_status run(vulkan__device *device, vulkan__stream *stream, const elements *it,
                         vulkan__operation *operation, push *pushed)
 {
-    if (operation->constants[VULKAN__CONSTANT_FORM] != HALVES)
+    if (operation->constants[VULKAN__CONSTANT_FORM] < HALVES)
         cut_into_lines(it, operation, pushed);
     pushed->groups = (uint32_t)operation->groups;
     vulkan__operation_touches(operation, it->to_range, true);
@@ -205,6 +207,25 @@ static void cut_into_words(const elements *it, vulkan__operation *operation, pus
     operation->groups = vulkan__divide_up(words, VULKAN__GROUP * BATCH / 2);
 }
 
+/** Whether halves can be added to others of their kind by fours: both sides aligned and gapless. */
+static bool goes_by_quads(const vulkan__device *device, const elements *it, ddisp_dtype to,
+                          ddisp_dtype from)
+{
+    return vulkan__dtype_is_half(to) && from == to && it->axes.rank == 1 &&
+           is_gapless(&it->axes.axis[0], it) && it->axes.axis[0].extent >= 4 &&
+           (it->to | it->from) % 8 == 0 &&
+           vulkan__operation_is_native(device, VULKAN__SHADER_ELEMENTS, false);
+}
+
+static void cut_into_quads(const elements *it, vulkan__operation *operation, push *pushed)
+{
+    operation->constants[VULKAN__CONSTANT_FORM] = QUADS;
+    pushed->to = it->to;
+    pushed->from = it->from;
+    pushed->line = (uint64_t)it->axes.axis[0].extent;
+    operation->groups = vulkan__divide_up(pushed->line / 4, VULKAN__GROUP * QUADS_EACH);
+}
+
 static ddisp_status compute(vulkan__device *device, vulkan__stream *stream, const elements *it,
                             const ddisp_backend_tensor *destination,
                             const ddisp_backend_tensor *source, double alpha, bool adds)
@@ -225,7 +246,9 @@ static ddisp_status compute(vulkan__device *device, vulkan__stream *stream, cons
     operation.constants[VULKAN__CONSTANT_OPERATION] = adds ? ADD : STORE;
     operation.constants[VULKAN__CONSTANT_TO] = destination->dtype;
     operation.constants[VULKAN__CONSTANT_FROM] = source->dtype;
-    if (goes_by_words(it, destination->dtype))
+    if (adds && goes_by_quads(device, it, destination->dtype, source->dtype))
+        cut_into_quads(it, &operation, &pushed);
+    else if (goes_by_words(it, destination->dtype))
         cut_into_words(it, &operation, &pushed);
     return run(device, stream, it, &operation, &pushed);
 }

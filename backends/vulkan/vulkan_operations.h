@@ -63,6 +63,8 @@ void vulkan__operation_touches(vulkan__operation *it, const ddisp_backend_range 
                                bool writes);
 /** Groups that fill the device, `each` on a multiprocessor; a guess where those are not known. */
 uint64_t vulkan__operation_fill(const vulkan__device *device, uint32_t each);
+/** Whether the device has what the shader would like to use. */
+bool vulkan__operation_is_native(const vulkan__device *device, vulkan__shader shader, bool wide);
 /** Whether the shader can add native numbers in a group's memory. */
 bool vulkan__operation_shares(const vulkan__device *device, vulkan__shader shader, bool wide);
 /** UNSUPPORTED when the device has no f64. */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the .ptx files from the .cu files: for the oldest target that nvcc knows (pairs also for sm_90, which adds pairs
-# of bf16), and of the oldest PTX version that assembles, so that old drivers take them too. With --check nothing is
+# of bf16; quads need it), and of the oldest PTX version that assembles, so that old drivers take them too. With --check nothing is
 # written, and the files are compared with what would be made, where there is an nvcc of the release that made them; the
 # result is printed in the Test Anything Protocol.
 set -eu
@@ -38,6 +38,7 @@ make() {
 make moves.ptx moves.cu 75
 make pairs.ptx pairs.cu 75
 make pairs_sm90.ptx pairs.cu 90
+make quads_sm90.ptx quads.cu 90
 for name in elements reduce scatter fixed; do
     make ${name}_f32.ptx $name.cu 75
     make ${name}_f64.ptx $name.cu 75 -DWORK_IN_F64

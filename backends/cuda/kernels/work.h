@@ -13,6 +13,8 @@
 /** Threads of every group, and elements that a thread takes in element-wise work. */
 #define WORK_GROUP 256
 #define WORK_BATCH 4
+/** The same of 16 bytes each, where nothing has gaps. */
+#define WORK_QUADS 2
 
 /** Element types, as ddisp_dtype numbers them. */
 enum { WORK_F16 = 10, WORK_BF16 = 11, WORK_F32 = 12, WORK_F64 = 13, WORK_I32 = 7, WORK_I64 = 9 };
@@ -62,6 +64,14 @@ typedef struct work_halves {
     uint32_t to_type, from_type;
     uint32_t reserved;
 } work_halves;
+
+/** add_quads: to += alpha * from, of f32 in fours without gaps, aligned to 16 bytes. */
+typedef struct work_quads {
+    uint64_t count; /* of fours */
+    work_address to, from;
+    float alpha;
+    uint32_t reserved;
+} work_quads;
 
 /** reduce: sums of terms for each cell. A group has `width` cells and WORK_GROUP / width threads
  * for each, and sums one chunk of the terms. Sums go to partial[chunk][cell], or, if that is NULL,

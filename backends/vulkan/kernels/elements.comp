@@ -3,10 +3,11 @@
 // aligned is moved 16 bytes at a time. A line's elements are taken by whole groups, several for an
 // invocation, a group's width apart, so that neighbours touch neighbours and many loads are under way at
 // once; where lines are short an invocation takes one element of any. Halves without gaps are taken by
-// words.
+// words; where they are added to others of their kind, by two words at once.
 #extension GL_GOOGLE_include_directive : require
 #ifdef NATIVE
 #define NATIVE_ADD
+#extension GL_EXT_shader_atomic_int64 : require
 #endif
 #include "numbers.glsl"
 #include "places.glsl"
@@ -14,8 +15,9 @@
 // of OPERATION
 const uint ADD = 0u, STORE = 1u, FILL = 2u, COPY = 3u;
 // of FORM
-const uint ANY = 0u, LINES = 1u, HALVES = 2u;
+const uint ANY = 0u, LINES = 1u, HALVES = 2u, QUADS = 3u;
 const uint BATCH = 8u;
+const uint QUADS_EACH = 2u;
 
 layout(push_constant, std430) uniform Push {
     uint64_t axes; // of lines, or of elements; 0: there is one line
@@ -152,6 +154,51 @@ void halves(uint group)
     }
 }
 
+#if defined(NATIVE) && !defined(DOUBLE)
+uint sum_of_pairs(uint old, uint value)
+{
+    float lower = from_half(TO, old & 0xFFFFu) + scaled(alpha, from_half(TO, value & 0xFFFFu));
+    float upper = from_half(TO, old >> 16) + scaled(alpha, from_half(TO, value >> 16));
+    return to_half(TO, upper) << 16 | to_half(TO, lower) & 0xFFFFu;
+}
+
+uint64_t sum_of_quads(uint64_t old, uint64_t value)
+{
+    uvec2 olds = unpackUint2x32(old), values = unpackUint2x32(value);
+    return packUint2x32(uvec2(sum_of_pairs(olds.x, values.x), sum_of_pairs(olds.y, values.y)));
+}
+
+// Whole fours, aligned, then the last few.
+void quads(uint group)
+{
+    const uint64_t whole = line / 4ul, first = uint64_t(group) * (QUADS_EACH * GROUP) + gl_LocalInvocationIndex;
+    uint64_t value[QUADS_EACH], seen[QUADS_EACH], old[QUADS_EACH];
+    [[unroll]] for (uint k = 0u; k < QUADS_EACH; k++) {
+        uint64_t n = first + k * GROUP, at = 8ul * (n < whole ? n : 0ul);
+        value[k] = SourceLong(from + at).value;
+        seen[k] = Long(to + at).value;
+    }
+    [[unroll]] for (uint k = 0u; k < QUADS_EACH; k++) {
+        uint64_t n = first + k * GROUP;
+        old[k] = seen[k];
+        if (n < whole)
+            old[k] = atomicCompSwap(Long(to + 8ul * n).value, seen[k], sum_of_quads(seen[k], value[k]));
+    }
+    [[unroll]] for (uint k = 0u; k < QUADS_EACH; k++) {
+        Long quad = Long(to + 8ul * (first + k * GROUP));
+        while (old[k] != seen[k]) { // others added meanwhile
+            seen[k] = old[k];
+            old[k] = atomicCompSwap(quad.value, seen[k], sum_of_quads(seen[k], value[k]));
+        }
+    }
+    const uint64_t last = whole * 4ul + gl_LocalInvocationIndex;
+    if (group == 0u && last < line)
+        put(to + 2ul * last, scaled(alpha, load_number(FROM, from + 2ul * last)));
+}
+#else
+void quads(uint group) { } // never asked for
+#endif
+
 void main()
 {
     for (uint group = gl_WorkGroupID.x; group < groups; group += gl_NumWorkGroups.x) {
@@ -159,7 +206,9 @@ void main()
             one(group);
         else if (FORM == LINES)
             several(group);
-        else
+        else if (FORM == HALVES)
             halves(group);
+        else
+            quads(group);
     }
 }

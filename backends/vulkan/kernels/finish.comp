@@ -84,10 +84,17 @@ void fold()
     const int k = -steps_log2(Head(head).beyond != 0u);
     const REAL down[2] = {power(k / 2), power(k - k / 2)};
     const uint64_t count = Axes(axes + AXES_BYTES).count;
-    for (uint64_t cell = gl_GlobalInvocationID.x; cell < count; cell += stride()) {
-        integer sum = load_sum(cell);
-        if (!is_nothing(sum))
-            add_number(TO, memory_of(cell), to_number(sum) * down[0] * down[1]);
+    for (uint64_t first = gl_GlobalInvocationID.x; first < count; first += stride() * BATCH) {
+        integer sum[BATCH];
+        [[unroll]] for (uint k = 0u; k < BATCH; k++) {
+            uint64_t cell = first + k * stride();
+            sum[k] = load_sum(cell < count ? cell : first);
+        }
+        [[unroll]] for (uint k = 0u; k < BATCH; k++) {
+            uint64_t cell = first + k * stride();
+            if (cell < count && !is_nothing(sum[k]))
+                add_number(TO, memory_of(cell), to_number(sum[k]) * down[0] * down[1]);
+        }
     }
 }
 

@@ -133,6 +133,7 @@ void emulated_run(void (*kernel)(const void *work), const void *work, unsigned i
     X(ddisp_fill)                                                                                  \
     X(ddisp_copy)                                                                                  \
     X(ddisp_add_pairs)                                                                             \
+    X(ddisp_add_quads)                                                                             \
     X(ddisp_shadow)                                                                                \
     KERNELS_OF(X, f32)                                                                             \
     KERNELS_OF(X, f64)

@@ -142,6 +142,25 @@ static inline void red(char *to, uint64_t value)
     emulated_add(to, value);
 }
 
+struct float4 {
+    float x, y, z, w;
+};
+
+static inline float4 load_quad(const char *from)
+{
+    float4 value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static inline void red_quad(char *to, float4 value)
+{
+    red(to, value.x);
+    red(to + 4, value.y);
+    red(to + 8, value.z);
+    red(to + 12, value.w);
+}
+
 static inline void red_pair(uint32_t type, uint32_t *word, uint32_t pair)
 {
     uint32_t sum = 0;

@@ -8,6 +8,7 @@ namespace emulated_f32
 {
 #include "moves.cu"
 #include "pairs.cu"
+#include "quads.cu"
 #include "elements.cu"
 #include "reduce.cu"
 #include "scatter.cu"
