@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define BY_VALUE_BYTES 4096u
-#define SLOTS          512u
+#define SLOTS          64u
 
 typedef int result;
 typedef uint64_t pointer;
@@ -20,8 +20,8 @@ static struct {
     result (*init)(unsigned);
     result (*get_device)(int *, int);
     result (*retain)(void **, int);
-    result (*set_current)(void *);
-    result (*load)(void **, const void *);
+    result (*push)(void *);
+    result (*load)(void **, const void *, unsigned, void *, void *);
     result (*get_function)(void **, void *, const char *);
     result (*unload)(void *);
     result (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -31,7 +31,7 @@ static struct {
     result (*synchronize)(void *);
     result (*allocate)(pointer *, size_t);
     result (*release)(pointer);
-    result (*allocate_host)(void **, size_t);
+    result (*allocate_host)(void **, size_t, unsigned);
     result (*release_host)(void *);
     result (*upload)(pointer, const void *, size_t, void *);
     result (*begin_capture)(void *, int);
@@ -60,7 +60,7 @@ void launch_ptx(uint32_t block_bytes, char *text, uint32_t capacity)
     else
         (void)snprintf(parameter, sizeof parameter, ".param .align 8 .b8 block[%u]", block_bytes);
     (void)snprintf(text, capacity,
-                   ".version 7.0\n.target sm_52\n.address_size 64\n"
+                   ".version 6.3\n.target sm_75\n.address_size 64\n"
                    ".visible .entry empty(%s)\n{\n    ret;\n}\n",
                    parameter);
 }
@@ -77,14 +77,14 @@ static bool load_driver(void)
     void *l = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     return l && find(l, "cuInit", &cu.init) && find(l, "cuDeviceGet", &cu.get_device) &&
            find(l, "cuDevicePrimaryCtxRetain", &cu.retain) &&
-           find(l, "cuCtxSetCurrent", &cu.set_current) && find(l, "cuModuleLoadData", &cu.load) &&
+           find(l, "cuCtxPushCurrent_v2", &cu.push) && find(l, "cuModuleLoadDataEx", &cu.load) &&
            find(l, "cuModuleGetFunction", &cu.get_function) &&
            find(l, "cuModuleUnload", &cu.unload) && find(l, "cuLaunchKernel", &cu.launch) &&
            find(l, "cuStreamCreate", &cu.create_stream) &&
            find(l, "cuStreamDestroy_v2", &cu.destroy_stream) &&
            find(l, "cuStreamSynchronize", &cu.synchronize) &&
            find(l, "cuMemAlloc_v2", &cu.allocate) && find(l, "cuMemFree_v2", &cu.release) &&
-           find(l, "cuMemAllocHost_v2", &cu.allocate_host) &&
+           find(l, "cuMemHostAlloc", &cu.allocate_host) &&
            find(l, "cuMemFreeHost", &cu.release_host) &&
            find(l, "cuMemcpyHtoDAsync_v2", &cu.upload) &&
            find(l, "cuStreamBeginCapture_v2", &cu.begin_capture) &&
@@ -159,19 +159,19 @@ static lane *open_lane(uint32_t block_bytes, uint32_t tensors)
     char ptx[512];
     (void)tensors;
     lane *self = calloc(1, sizeof *self + (block_bytes + 15) / 16 * 16);
-    if (!self || cu.set_current(context)) {
+    if (!self || cu.push(context)) {
         free(self);
         return NULL;
     }
     self->block_bytes = block_bytes;
     launch_ptx(block_bytes, ptx, sizeof ptx);
-    result code = cu.load(&self->module, ptx);
+    result code = cu.load(&self->module, ptx, 0, NULL, NULL);
     code = code ? code : cu.get_function(&self->function, self->module, "empty");
     code = code ? code : cu.create_stream(&self->stream, 1 /* non-blocking */);
     if (block_bytes > BY_VALUE_BYTES) {
         void *pinned = NULL;
         code = code ? code : cu.allocate(&self->device_block, block_bytes);
-        code = code ? code : cu.allocate_host(&pinned, (size_t)SLOTS * block_bytes);
+        code = code ? code : cu.allocate_host(&pinned, (size_t)SLOTS * block_bytes, 0);
         self->pinned = pinned;
     }
     if (!code && record(self))
