@@ -112,6 +112,8 @@ ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_siz
     ddisp__span span = {0, 0};
     if (layout->numel == 0)
         return span;
+    if (layout->dense)
+        return (ddisp__span){0, layout->numel * (int64_t)element_size};
     for (uint32_t i = 0; i < layout->rank; i++) {
         int64_t reach = (layout->shape[i] - 1) * layout->strides[i];
         if (reach < 0)
@@ -126,7 +128,7 @@ ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_siz
 
 uint32_t ddisp__layout_class(const ddisp__layout *layout)
 {
-    if (layout->numel == 0)
+    if (layout->numel == 0 || layout->dense)
         return DDISP_LAYOUT_DENSE;
     uint32_t class = DDISP_LAYOUT_DENSE;
     int64_t expected = 1;
@@ -161,6 +163,8 @@ bool ddisp__layout_equal(const ddisp__layout *a, const ddisp__layout *b)
 
 int64_t ddisp__layout_stored(const ddisp__layout *layout)
 {
+    if (layout->dense)
+        return layout->numel;
     int64_t stored = layout->numel == 0 ? 0 : 1;
     for (uint32_t i = 0; i < layout->rank && stored; i++)
         if (layout->strides[i] != 0 || layout->shape[i] == 1)
@@ -197,7 +201,7 @@ static uint32_t normalize(const ddisp__layout *layout, uint32_t element_size, ax
 
 bool ddisp__layout_self_overlaps(const ddisp__layout *layout)
 {
-    if (layout->numel <= 1)
+    if (layout->numel <= 1 || layout->dense)
         return false;
     axis axes[DDISP_MAX_RANK];
     int64_t low = 0;
