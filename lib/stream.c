@@ -208,7 +208,12 @@ ddisp_status ddisp_stream_synchronize(ddisp_stream *stream, uint64_t timeout_ns)
         status = ddisp__stream_await(stream, ticket, timeout_ns);
     if (status == DDISP_STATUS_OK && stream->device->context->trace)
         ddisp__trace_poll(stream->device->context->trace);
-    if (status == DDISP_STATUS_OK)
-        ddisp__stream_reap(stream->device); /* which may be the end of this stream */
-    return status ? status : ddisp__watch_check(stream);
+    if (status != DDISP_STATUS_OK)
+        return status;
+    status = ddisp__watch_check(stream);
+    ddisp_error error = *ddisp__error();
+    ddisp__stream_reap(stream->device); /* which may be the end of this stream */
+    if (status != DDISP_STATUS_OK)
+        ddisp__error_restore(&error);
+    return status;
 }

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define MAX_OBJECTS 256
+#define MAX_OBJECTS 16384
 
 struct guarded {
     ddisp_buffer *buffer;

@@ -129,15 +129,17 @@ static void one_bit_pattern(cts *t, int type, uint64_t flags, bool declared)
     double first[BINS + 1], got[BINS + 1];
     ddisp_bound bound = problem_bound(256, 0);
     problem p = problem_make(t, type, ITEMS, BINS, flags);
+    ddisp_kernel *kernels[3]; /* groups of 64, 256 and 1000 */
+    for (int i = 0; i < 3; i++)
+        kernels[i] = cts_kernel(t, &cts_bins[type][i]);
     randomize(&p, 5);
     for (uint64_t round = 0; round < (uint64_t)cts_rounds(9); round++) {
-        ddisp_kernel *kernel = cts_kernel(t, &cts_bins[type][round % 3]);
         ddisp_launch_options options =
             problem_options(DDISP_LAUNCH_OVERWRITE, NULL, declared ? &bound : NULL);
         if (round)
             shuffle(&p, round);
         problem_load(&p);
-        CTS_OK(problem_run(&p, kernel, &options));
+        CTS_OK(problem_run(&p, kernels[round % 3], &options));
         gradient_values(p.x, got, BINS);
         gradient_values(p.s, got + BINS, 1);
         if (!round)

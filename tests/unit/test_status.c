@@ -15,13 +15,13 @@ static void every_status_has_its_name_and_a_sentence(void **state)
     assert_string_equal(ddisp_status_name(0), "DDISP_STATUS_OK");
     assert_string_equal(ddisp_status_name(6), "DDISP_STATUS_NO_GRADIENT");
     assert_string_equal(ddisp_status_name(29), "DDISP_STATUS_INTERNAL");
-    for (ddisp_status status = 0; status <= DDISP_STATUS_INTERNAL; status++) {
+    for (ddisp_status status = 0; status <= DDISP_STATUS_BOUND_EXCEEDED; status++) {
         assert_non_null(strstr(ddisp_status_name(status), "DDISP_STATUS_"));
         size_t length = strlen(ddisp_status_describe(status));
         assert_in_range(length, 10, 120);
         assert_int_equal(ddisp_status_describe(status)[length - 1], '.');
     }
-    assert_string_equal(ddisp_status_name(30), "unknown status");
+    assert_string_equal(ddisp_status_name(DDISP_STATUS_BOUND_EXCEEDED + 1), "unknown status");
     assert_string_equal(ddisp_status_name(0xFFFFFFFFu), "unknown status");
     assert_true(strlen(ddisp_status_describe(0xFFFFFFFFu)) > 0);
 }
