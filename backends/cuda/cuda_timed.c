@@ -133,7 +133,14 @@ static void let_go(cuda__stream *stream, cuda__mark *mark)
 static ddisp_status elapsed(cuda__device *device, cu__event begin, cu__event end, uint64_t *out_ns)
 {
     float milliseconds = 0;
-    cu__result result = device->api->event_elapsed_time(&milliseconds, begin, end);
+    cu__result result =
+        device->api->event_query(end); /* to ask for the time too early is an error */
+    if (result == CU__SUCCESS) {
+        result = device->api->event_query(begin);
+    }
+    if (result == CU__SUCCESS) {
+        result = device->api->event_elapsed_time(&milliseconds, begin, end);
+    }
     if (result == CU__ERROR_NOT_READY) {
         return DDISP_STATUS_NOT_READY;
     }

@@ -117,7 +117,7 @@ class Memory(Bridged):
         before = tap.resident_bytes()
         live = dd.open(self.device).statistics["bytes_live"]
         run(calls, without)
-        self.assertLess(tap.resident_bytes() - before, 4 << 20)
+        self.assertLess(tap.resident_bytes() - before, 8 << 20)
         self.assertLess(dd.open(self.device).statistics["bytes_live"] - live, 1 << 20)
 
     def test_many_shapes(self):

@@ -91,13 +91,37 @@ uint to_bf16(float value)
     return wide + 0x7FFFu + (wide >> 16 & 1u) >> 16;
 }
 
+// Between float and real. Devices take subnormal floats for zero in these conversions even where they keep
+// them in sums, so those go by their integers: units of 2^-149.
+#ifdef DOUBLE
+REAL to_real(float single)
+{
+    uint bits = floatBitsToUint(single), magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude == 0u || magnitude >= 0x00800000u)
+        return double(single);
+    double value = double(magnitude) * 1.4012984643248170709e-45LF;
+    return (bits >> 31) != 0u ? -value : value;
+}
+
+float to_float(REAL value)
+{
+    if (!(abs(value) < 1.1754943508222875080e-38LF) || value == 0.0LF)
+        return float(value);
+    double units = roundEven(abs(value) * 7.1362384635297994053e44LF);
+    return uintBitsToFloat(uint(units) | (value < 0.0LF ? 0x80000000u : 0u));
+}
+#else
+REAL to_real(float single) { return single; }
+float to_float(REAL value) { return value; }
+#endif
+
 // A real as float so that rounding once more gives what rounding once would have: to odd.
 float to_odd(REAL value)
 {
-    float single = float(value);
+    float single = to_float(value);
 #ifdef DOUBLE
-    if (double(single) != value && value == value && !isinf(single) && (floatBitsToUint(single) & 1u) == 0u) {
-        bool nearer = abs(double(single)) < abs(value);
+    if (to_real(single) != value && value == value && !isinf(single) && (floatBitsToUint(single) & 1u) == 0u) {
+        bool nearer = abs(to_real(single)) < abs(value);
         uint bits = floatBitsToUint(single);
         single = uintBitsToFloat(nearer ? bits + 1u : bits - 1u);
     }
@@ -114,12 +138,12 @@ uint to_half(uint dtype, REAL value)
 REAL load_number(uint dtype, uint64_t address)
 {
     if (dtype == F32)
-        return REAL(uintBitsToFloat(SourceWord(address).value));
+        return to_real(uintBitsToFloat(SourceWord(address).value));
 #ifdef DOUBLE
     if (dtype == F64)
         return packDouble2x32(unpackUint2x32(SourceLong(address).value));
 #endif
-    return REAL(from_half(dtype, half_of(address)));
+    return to_real(from_half(dtype, half_of(address)));
 }
 
 // Two bytes change, the neighbour in the word does not, whoever writes it meanwhile.
@@ -138,7 +162,7 @@ void store_half(uint64_t address, uint bits)
 void store_number(uint dtype, uint64_t address, REAL value)
 {
     if (dtype == F32)
-        Word(address).value = floatBitsToUint(float(value));
+        Word(address).value = floatBitsToUint(to_float(value));
 #ifdef DOUBLE
     else if (dtype == F64)
         Long(address).value = packUint2x32(unpackDouble2x32(value));
@@ -157,7 +181,7 @@ void add_number(uint dtype, uint64_t address, REAL value)
         uint old = word.value, seen;
         do {
             seen = old;
-            uint next = floatBitsToUint(float(REAL(uintBitsToFloat(seen)) + value));
+            uint next = floatBitsToUint(to_float(to_real(uintBitsToFloat(seen)) + value));
             old = atomicCompSwap(word.value, seen, next);
         } while (old != seen);
 #endif
@@ -184,7 +208,7 @@ void add_number(uint dtype, uint64_t address, REAL value)
     uint old = word.value, seen;
     do {
         seen = old;
-        uint next = to_half(dtype, REAL(from_half(dtype, seen >> shift & 0xFFFFu)) + value);
+        uint next = to_half(dtype, to_real(from_half(dtype, seen >> shift & 0xFFFFu)) + value);
         old = atomicCompSwap(word.value, seen, seen & ~(0xFFFFu << shift) | next << shift);
     } while (old != seen);
 }
@@ -198,9 +222,9 @@ void add_halves(uint dtype, uint64_t address, REAL lower, REAL upper, bool has_l
         seen = old;
         uint low = seen & 0xFFFFu, high = seen >> 16;
         if (has_lower)
-            low = to_half(dtype, REAL(from_half(dtype, low)) + lower) & 0xFFFFu;
+            low = to_half(dtype, to_real(from_half(dtype, low)) + lower) & 0xFFFFu;
         if (has_upper)
-            high = to_half(dtype, REAL(from_half(dtype, high)) + upper) & 0xFFFFu;
+            high = to_half(dtype, to_real(from_half(dtype, high)) + upper) & 0xFFFFu;
         old = atomicCompSwap(word.value, seen, high << 16 | low);
     } while (old != seen);
 }
