@@ -226,14 +226,16 @@ typedef struct vulkan__segment {
     uint64_t offset;
     uint64_t size_bytes; /* a multiple of the granule */
     bool free;
-    struct vulkan__segment *previous, *next; /* neighbours in the block */
-    uint64_t ticket;                         /* pending: free when the stream has passed it */
+    struct vulkan__segment *previous, *next;           /* neighbours in the block */
+    struct vulkan__segment *previous_free, *next_free; /* of the block; newest first */
+    uint64_t ticket; /* pending: free when the stream has passed it */
     struct vulkan__segment *next_pending;
 } vulkan__segment;
 
 struct vulkan__block {
     vulkan__buffer buffer;
     vulkan__segment *first;
+    vulkan__segment *first_free;
     uint64_t used_bytes;
     bool dedicated; /* to one allocation */
 };

@@ -57,25 +57,47 @@ static void remove_block(vulkan__device *device, vulkan__block *block)
     backend_release(device->services, block);
 }
 
+static void link_free(vulkan__segment *segment)
+{
+    vulkan__block *block = segment->block;
+    segment->free = true;
+    segment->previous_free = NULL;
+    segment->next_free = block->first_free;
+    if (block->first_free)
+        block->first_free->previous_free = segment;
+    block->first_free = segment;
+}
+
+static void unlink_free(vulkan__segment *segment)
+{
+    if (segment->previous_free)
+        segment->previous_free->next_free = segment->next_free;
+    else
+        segment->block->first_free = segment->next_free;
+    if (segment->next_free)
+        segment->next_free->previous_free = segment->previous_free;
+    segment->free = false;
+}
+
 /** Marks a free segment used and makes what is beyond size_bytes a free segment of its own. */
 static void use(vulkan__device *device, vulkan__segment *segment, uint64_t size_bytes)
 {
     vulkan__segment *rest = NULL;
+    unlink_free(segment);
     if (segment->size_bytes > size_bytes)
         rest = backend_allocate(device->services, sizeof *rest);
     if (rest) { /* without host memory the whole segment is used */
         rest->block = segment->block;
         rest->offset = segment->offset + size_bytes;
         rest->size_bytes = segment->size_bytes - size_bytes;
-        rest->free = true;
         rest->previous = segment;
         rest->next = segment->next;
         if (rest->next)
             rest->next->previous = rest;
         segment->next = rest;
         segment->size_bytes = size_bytes;
+        link_free(rest);
     }
-    segment->free = false;
     segment->block->used_bytes += segment->size_bytes;
 }
 
@@ -124,8 +146,8 @@ vulkan__segment *vulkan__pool_take(vulkan__device *device, vulkan__stream *strea
         vulkan__block *block = device->blocks[i];
         if (block->dedicated || block->buffer.size_bytes - block->used_bytes < size_bytes)
             continue;
-        for (segment = block->first; segment; segment = segment->next) {
-            if (!segment->free || segment->size_bytes < size_bytes)
+        for (segment = block->first_free; segment; segment = segment->next_free) {
+            if (segment->size_bytes < size_bytes)
                 continue;
             use(device, segment, size_bytes);
             return segment;
@@ -153,7 +175,7 @@ vulkan__segment *vulkan__pool_add(vulkan__device *device, const vulkan__buffer *
     segment->block = block;
     segment->offset = skew;
     segment->size_bytes = (buffer->size_bytes - skew) / VULKAN__GRANULE * VULKAN__GRANULE;
-    segment->free = true;
+    link_free(segment);
     uint32_t index = block_above(device, buffer->address);
     memmove(&device->blocks[index + 1], &device->blocks[index],
             (device->block_count - index) * sizeof *device->blocks);
@@ -177,6 +199,7 @@ static void join(vulkan__device *device, vulkan__segment *segment)
     vulkan__segment *next = segment->next;
     if (!segment->free || !next || !next->free)
         return;
+    unlink_free(next);
     segment->size_bytes += next->size_bytes;
     segment->next = next->next;
     if (segment->next)
@@ -204,7 +227,7 @@ static bool keeps(const vulkan__device *device, const vulkan__block *block)
 void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment)
 {
     vulkan__block *block = segment->block;
-    segment->free = true;
+    link_free(segment);
     block->used_bytes -= segment->size_bytes;
     join(device, segment);
     if (segment->previous)
