@@ -40,6 +40,7 @@ static ddisp_status create(vulkan__device *device)
         return vulkan__check(device, result, "vkCreateDevice");
     }
     volkLoadDeviceTable(&device->table, device->handle);
+    vulkan__labels_open(device, device->instance->handle);
     vulkan__exit_add(device);
     device->queue_count = adapter->queue_count;
     for (uint32_t i = 0; i < device->queue_count; i++) {

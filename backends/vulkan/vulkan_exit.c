@@ -22,15 +22,21 @@ static VkResult gone(void)
     return VK_ERROR_DEVICE_LOST;
 }
 
-static void at_exit(void)
+static void cut_off(void *functions, size_t size_bytes)
 {
     VkResult (*const stub)(void) = gone;
+    for (size_t i = 0; i + sizeof stub <= size_bytes; i += sizeof stub)
+        memcpy((unsigned char *)functions + i, &stub, sizeof stub);
+}
+
+static void at_exit(void)
+{
     pthread_mutex_lock(&exit_lock);
     atomic_store(&exiting, true);
     for (vulkan__device *device = devices; device; device = device->next_open) {
         atomic_store(&device->lost, true);
-        for (size_t i = 0; i + sizeof stub <= sizeof device->table; i += sizeof stub)
-            memcpy((unsigned char *)&device->table + i, &stub, sizeof stub);
+        cut_off(&device->table, sizeof device->table);
+        cut_off(&device->labels, sizeof device->labels);
     }
     pthread_mutex_unlock(&exit_lock);
 }

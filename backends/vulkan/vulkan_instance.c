@@ -72,9 +72,12 @@ static ddisp_status create(const ddisp_backend_services *services, uint32_t api_
         .pEngineName = "libdiffdispatch",
         .apiVersion = api_version,
     };
+    const char *const labels = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
         .pApplicationInfo = &application,
+        .enabledExtensionCount = vulkan__labels_offered() ? 1 : 0,
+        .ppEnabledExtensionNames = &labels,
     };
     VkResult result = vkCreateInstance(&info, NULL, out_handle);
     if (result == VK_SUCCESS)

@@ -41,6 +41,7 @@ typedef struct vulkan__sets vulkan__sets;
 typedef struct vulkan__natives vulkan__natives;
 typedef struct vulkan__graph vulkan__graph;
 typedef struct vulkan__timed vulkan__timed;
+typedef struct vulkan__variant vulkan__variant;
 
 /* ---- instance (vulkan_instance.c) */
 
@@ -159,6 +160,13 @@ typedef struct vulkan__sink {
     uint64_t physical_bytes;
 } vulkan__sink;
 
+/** Functions of VK_EXT_debug_utils; NULL: nobody looks. */
+typedef struct vulkan__labels {
+    PFN_vkCmdBeginDebugUtilsLabelEXT begin;
+    PFN_vkCmdEndDebugUtilsLabelEXT end;
+    PFN_vkSetDebugUtilsObjectNameEXT name;
+} vulkan__labels;
+
 struct vulkan__device {
     vulkan__instance *instance;
     const ddisp_backend_services *services;
@@ -166,6 +174,7 @@ struct vulkan__device {
     vulkan__adapter *own_adapter; /* of a wrapped device, whose handle is the application's */
     VkDevice handle;
     struct VolkDeviceTable table;
+    vulkan__labels labels;
     vulkan__queue queues[VULKAN__MAX_QUEUES];
     uint32_t queue_count;
     uint32_t memory_types[VULKAN__PURPOSE_COUNT];
@@ -488,13 +497,14 @@ ddisp_status vulkan__copy(void *device, void *stream, const ddisp_backend_range 
 /* ---- code (vulkan_inspect.c, vulkan_fit.c, vulkan_variant.c, vulkan_artifact.c,
  * vulkan_launch.c) */
 
-typedef struct vulkan__variant {
+struct vulkan__variant {
     VkPipeline pipeline;
     VkPipelineLayout layout; /* the device's, or its own where it has native arguments */
     VkShaderModule module;
     vulkan__natives *natives; /* NULL: the standard argument block */
     VkDescriptorSetLayout set_layouts[8];
-} vulkan__variant;
+    char *label; /* the kernel's name; NULL: nobody looks */
+};
 
 /** Specialization constant of the switch of a parameter. */
 uint32_t vulkan__switch_id(const ddisp_backend_code *code, uint32_t param);
@@ -517,5 +527,27 @@ ddisp_status vulkan__artifact_make(const ddisp_backend_services *services, void 
                                    const char *architecture, const ddisp_backend_variant *variant,
                                    void **out_bytes, uint64_t *out_size_bytes);
 ddisp_status vulkan__launch(void *device, void *stream, const ddisp_backend_launch *launch);
+
+/* ---- names for tools (vulkan_label.c) */
+
+/** Whether a tool is there, and the instance extension that it reads names by. */
+bool vulkan__labels_offered(void);
+/** Finds the functions, where a tool is there and the device's instance has the extension. */
+void vulkan__labels_open(vulkan__device *device, VkInstance instance);
+/** Keeps the kernel's name and names the pipeline, where a tool is there. */
+ddisp_status vulkan__label_variant(vulkan__device *device, vulkan__variant *variant,
+                                   const char *kernel, const char *entry);
+void vulkan__label_dispatch(const vulkan__device *device, VkCommandBuffer commands,
+                            const vulkan__variant *variant, const uint32_t grid[3]);
+
+/** Records a kernel's dispatch, in a label of its name where a tool is there. */
+static inline void vulkan__dispatch(const vulkan__device *device, VkCommandBuffer commands,
+                                    const vulkan__variant *variant, const uint32_t grid[3])
+{
+    if (variant->label)
+        vulkan__label_dispatch(device, commands, variant, grid);
+    else
+        device->table.vkCmdDispatch(commands, grid[0], grid[1], grid[2]);
+}
 
 #endif

@@ -79,11 +79,10 @@ ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
         return status;
     order(device, stream, launch);
     bind(device, stream, variant);
-    device->table.vkCmdPushConstants(stream->open->commands, variant->layout,
-                                     VK_SHADER_STAGE_COMPUTE_BIT, 0, (uint32_t)sizeof block.address,
-                                     &block.address);
-    device->table.vkCmdDispatch(stream->open->commands, launch->grid[0], launch->grid[1],
-                                launch->grid[2]);
+    VkCommandBuffer commands = stream->open->commands;
+    device->table.vkCmdPushConstants(commands, variant->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                     (uint32_t)sizeof block.address, &block.address);
+    vulkan__dispatch(device, commands, variant, launch->grid);
     return stream->capture ? vulkan__graph_note(device, stream, launch, &block, NULL)
                            : DDISP_STATUS_OK;
 }

@@ -129,5 +129,5 @@ void vulkan__native_record(vulkan__device *device, VkCommandBuffer commands,
     if (natives->push_bytes)
         vk->vkCmdPushConstants(commands, variant->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                natives->push_bytes, values->push);
-    vk->vkCmdDispatch(commands, grid[0], grid[1], grid[2]);
+    vulkan__dispatch(device, commands, variant, grid);
 }

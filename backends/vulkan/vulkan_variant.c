@@ -173,6 +173,9 @@ ddisp_status vulkan__variant_compile(vulkan__device *device, const ddisp_backend
         status = create_module(device, variant->code, &built->module);
     if (status == DDISP_STATUS_OK)
         status = create_pipeline(device, variant, &list, cache, built);
+    if (status == DDISP_STATUS_OK)
+        status =
+            vulkan__label_variant(device, built, variant->code->kernel_name, variant->entry_name);
     if (status != DDISP_STATUS_OK) {
         vulkan__variant_release(device, built);
         return status;
@@ -212,5 +215,6 @@ void vulkan__variant_release(void *device_handle, void *variant_handle)
     if (variant->natives)
         vulkan__layouts_destroy(device, variant);
     backend_release(device->services, variant->natives);
+    backend_release(device->services, variant->label);
     backend_release(device->services, variant);
 }

@@ -148,6 +148,7 @@ static void lend(vulkan__device *device, const ddisp_vulkan_device_desc *desc)
 {
     device->handle = desc->device;
     volkLoadDeviceTable(&device->table, device->handle);
+    vulkan__labels_open(device, desc->instance);
     vulkan__exit_add(device);
     for (uint32_t i = 0; i < desc->queue_count; i++) {
         vulkan__queue *queue = &device->queues[i];

@@ -110,7 +110,7 @@
            (device, info, out))                                                                    \
     RESULT(vkBeginCommandBuffer, 0,                                                                \
            (VkCommandBuffer commands, const VkCommandBufferBeginInfo *info), (commands, info))     \
-    RESULT(vkEndCommandBuffer, 0, (VkCommandBuffer commands), (commands))                          \
+    OWN_RESULT(vkEndCommandBuffer, 0, (VkCommandBuffer commands), (commands))                      \
     OWN_RESULT(vkQueueSubmit, 0,                                                                   \
                (VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence),          \
                (queue, count, infos, fence))                                                       \
@@ -178,8 +178,13 @@
            (VkCommandBuffer commands, VkPipelineLayout layout, VkShaderStageFlags stages,          \
             uint32_t offset, uint32_t size, const void *values),                                   \
            (commands, layout, stages, offset, size, values))                                       \
-    SILENT(vkCmdDispatch, 0, (VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z),       \
-           (commands, x, y, z))                                                                    \
+    OWN_SILENT(vkCmdDispatch, 0, (VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z),   \
+               (commands, x, y, z))                                                                \
+    OWN_SILENT(vkCmdBeginDebugUtilsLabelEXT, 0,                                                    \
+               (VkCommandBuffer commands, const VkDebugUtilsLabelEXT *label), (commands, label))   \
+    OWN_SILENT(vkCmdEndDebugUtilsLabelEXT, 0, (VkCommandBuffer commands), (commands))              \
+    OWN_RESULT(vkSetDebugUtilsObjectNameEXT, 0,                                                    \
+               (DEVICE_, const VkDebugUtilsObjectNameInfoEXT *info), (device, info))               \
     SILENT(vkCmdCopyBuffer, 0,                                                                     \
            (VkCommandBuffer commands, VkBuffer source, VkBuffer destination, uint32_t count,       \
             const VkBufferCopy *regions),                                                          \

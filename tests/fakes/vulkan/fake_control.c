@@ -68,6 +68,8 @@ void fake_vulkan_reset(void)
     fake.hold = false;
     fake.hide[0] = 0;
     fake.early_waits = 0;
+    fake.dispatches_labelled = fake.labels_broken = 0;
+    fake.label[0] = fake.pipeline_name[0] = 0;
     fake_unlock();
 }
 
@@ -129,6 +131,10 @@ FINDING(const char *, fake_vulkan_lost, fake.lost)
 FINDING(uint64_t, fake_vulkan_calls_after_loss, fake.calls_after_loss)
 FINDING(uint64_t, fake_vulkan_live, (uint64_t)fake.live)
 FINDING(uint64_t, fake_vulkan_early_waits, fake.early_waits)
+FINDING(uint64_t, fake_vulkan_dispatches_labelled, fake.dispatches_labelled)
+FINDING(uint64_t, fake_vulkan_labels_broken, fake.labels_broken)
+FINDING(const char *, fake_vulkan_label, fake.label)
+FINDING(const char *, fake_vulkan_pipeline_name, fake.pipeline_name)
 
 uint64_t fake_vulkan_calls(const char *function)
 {

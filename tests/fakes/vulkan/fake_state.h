@@ -44,6 +44,9 @@ struct fake_state {
     char hide[512];
     int64_t live;
     uint64_t early_waits;
+    VkCommandBuffer labelled; /* in which a label is open */
+    uint64_t dispatches_labelled, labels_broken;
+    char label[64], pipeline_name[64];       /* the last ones */
     VkDevice device;                         /* the last one made */
     VkSemaphore semaphores[MOST_SEMAPHORES]; /* with the values that submissions signal */
     uint64_t values[MOST_SEMAPHORES];

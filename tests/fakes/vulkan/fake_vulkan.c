@@ -24,7 +24,8 @@ static struct {
 static bool can_lose(int call)
 {
     return call != NUMBER_vkCreateInstance && call != NUMBER_vkEnumeratePhysicalDevices &&
-           call != NUMBER_vkEnumerateDeviceExtensionProperties && call != NUMBER_vkCreateDevice;
+           call != NUMBER_vkEnumerateDeviceExtensionProperties && call != NUMBER_vkCreateDevice &&
+           call != NUMBER_vkSetDebugUtilsObjectNameEXT;
 }
 
 static void count(int call)
@@ -269,6 +270,64 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkQueueSubmit(VkQueue queue, uint32_t
     }
     fake_unlock();
     return real.vkQueueSubmit(queue, number, infos, fence);
+}
+
+/* ---- labels */
+
+static VKAPI_ATTR void VKAPI_CALL
+wrap_vkCmdBeginDebugUtilsLabelEXT(VkCommandBuffer commands, const VkDebugUtilsLabelEXT *label)
+{
+    enter_silent(NUMBER_vkCmdBeginDebugUtilsLabelEXT, 0);
+    fake_lock();
+    fake.labels_broken += fake.labelled != NULL;
+    fake.labelled = commands;
+    (void)snprintf(fake.label, sizeof fake.label, "%s", label->pLabelName);
+    fake_unlock();
+    real.vkCmdBeginDebugUtilsLabelEXT(commands, label);
+}
+
+static VKAPI_ATTR void VKAPI_CALL wrap_vkCmdEndDebugUtilsLabelEXT(VkCommandBuffer commands)
+{
+    enter_silent(NUMBER_vkCmdEndDebugUtilsLabelEXT, 0);
+    fake_lock();
+    fake.labels_broken += fake.labelled != commands;
+    fake.labelled = NULL;
+    fake_unlock();
+    real.vkCmdEndDebugUtilsLabelEXT(commands);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL
+wrap_vkSetDebugUtilsObjectNameEXT(VkDevice device, const VkDebugUtilsObjectNameInfoEXT *info)
+{
+    VkResult result;
+    if (enter(NUMBER_vkSetDebugUtilsObjectNameEXT, &result))
+        return result;
+    fake_lock();
+    if (info->objectType == VK_OBJECT_TYPE_PIPELINE)
+        (void)snprintf(fake.pipeline_name, sizeof fake.pipeline_name, "%s", info->pObjectName);
+    fake_unlock();
+    return real.vkSetDebugUtilsObjectNameEXT(device, info);
+}
+
+static VKAPI_ATTR void VKAPI_CALL wrap_vkCmdDispatch(VkCommandBuffer commands, uint32_t x,
+                                                     uint32_t y, uint32_t z)
+{
+    enter_silent(NUMBER_vkCmdDispatch, 0);
+    fake_lock();
+    fake.dispatches_labelled += fake.labelled == commands;
+    fake_unlock();
+    real.vkCmdDispatch(commands, x, y, z);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wrap_vkEndCommandBuffer(VkCommandBuffer commands)
+{
+    VkResult result;
+    if (enter(NUMBER_vkEndCommandBuffer, &result))
+        return result;
+    fake_lock();
+    fake.labels_broken += fake.labelled == commands;
+    fake_unlock();
+    return real.vkEndCommandBuffer(commands);
 }
 
 /* ---- finding functions */

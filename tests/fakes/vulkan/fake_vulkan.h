@@ -50,4 +50,13 @@ FAKE_VULKAN_API uint64_t fake_vulkan_live(void);
 /** Waits submitted for values that had not been submitted yet; must stay 0. */
 FAKE_VULKAN_API uint64_t fake_vulkan_early_waits(void);
 
+/** The four below are for programs that record on one thread. Dispatches inside of a label. */
+FAKE_VULKAN_API uint64_t fake_vulkan_dispatches_labelled(void);
+/** Labels that were begun in another one, or ended in another command buffer or without beginning,
+ * and command buffers that were ended inside of one; must stay 0. */
+FAKE_VULKAN_API uint64_t fake_vulkan_labels_broken(void);
+/** The last label and the last name of a pipeline; "": none. */
+FAKE_VULKAN_API const char *fake_vulkan_label(void);
+FAKE_VULKAN_API const char *fake_vulkan_pipeline_name(void);
+
 #endif
