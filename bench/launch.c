@@ -3,18 +3,19 @@
  * (ddisp_plan_launch) and replayed (ddisp_graph_launch) launches of an empty kernel, beside the
  * driver's own calls with the same arguments, which take turns with them block by block.
  *
- *   launch [--device cuda|vulkan|host] [--quick | --step] [--json]
+ *   launch [--device cuda|vulkan|host] [--quick | --step] [--seconds N] [--json]
  *   launch --loop dynamic|prepared forward|backward TENSORS COUNT [--device D]   for callgrind
  *
  * Times are the launching thread's CPU time per launch: of each block of launches the mean, of the
  * blocks the median; p99 is of launches that were timed alone. A block on Vulkan holds its
- * submissions.
+ * submissions. Rows are printed as they come; those of several threads, and of many live objects,
+ * that would not end within --seconds (30) are left out, which is said.
  */
-#include "launch_subject.h"
+#include "launch_flat.h"
+#include "launch_report.h"
 
 #include "mul_kernel.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +23,9 @@
 #include <time.h>
 
 #define MOST_THREADS 8
-#define BLOCKS       31
 #define ALONE        2048 /* launches timed alone */
 
 static const char *const kinds[KINDS] = {"bare", "dynamic", "prepared", "bare graph", "replayed"};
-
-static int blocks = BLOCKS;
-
-static int by_value(const void *a, const void *b)
-{
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
-static double quantile(const double *values, int count, double at)
-{
-    double *sorted = malloc((size_t)count * sizeof *sorted);
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    double value = sorted[(int)(at * (count - 1) + 0.5)];
-    free(sorted);
-    return value;
-}
 
 /* ---- one configuration on some threads ---- */
 
@@ -59,7 +41,8 @@ typedef struct worker {
 static void time_alone(subject *s, enum kind kind, double *out_p99)
 {
     static _Thread_local double times[ALONE];
-    int count = blocks < BLOCKS ? ALONE / 4 : ALONE;
+    bool replays = kind == GRAPH || kind == BARE_GRAPH; /* each is submitted by itself */
+    int count = replays ? ALONE / 8 : blocks < BLOCKS ? ALONE / 4 : ALONE;
     for (int i = 0; i < count; i++) {
         if (i % LAUNCHES == 0) {
             hand_over(s, kind);
@@ -130,23 +113,6 @@ static void measure(ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors, int
 
 /* ---- printing ---- */
 
-static bool json;
-static bool first_row = true;
-
-static void begin_row(const char *what)
-{
-    printf("%s{\"row\": \"%s\"", first_row ? "" : ",\n  ", what);
-    first_row = false;
-}
-
-static void print_series(const char *name, const double *values)
-{
-    printf(", \"%s_ns\": [", name);
-    for (int i = 0; i < blocks; i++)
-        printf("%s%.1f", i ? ", " : "", values[i]);
-    printf("]");
-}
-
 static void print_row(ddisp_mode mode, uint32_t tensors, int threads, const row *r)
 {
     const char *name = mode == DDISP_MODE_FORWARD ? "forward" : "backward";
@@ -155,8 +121,9 @@ static void print_row(ddisp_mode mode, uint32_t tensors, int threads, const row 
         printf("%-8s %7u %7d", name, tensors, threads);
         for (int kind = 0; kind < KINDS; kind++)
             printf(" %9.0f %8.0f", m[kind], r->p99[kind]);
-        printf("   %5.2f %5.2f %5.2f\n", m[DYNAMIC] / m[BARE], m[PREPARED] / m[BARE],
+        printf("   %5.2f %5.2f %5.2f", m[DYNAMIC] / m[BARE], m[PREPARED] / m[BARE],
                m[GRAPH] / m[BARE_GRAPH]);
+        end_row();
         return;
     }
     begin_row("launch");
@@ -172,7 +139,7 @@ static void print_row(ddisp_mode mode, uint32_t tensors, int threads, const row 
         print_series("raw", r->series[kind]);
         printf("}");
     }
-    printf("}");
+    end_row();
 }
 
 /* Least squares over the counts of tensors. */
@@ -192,7 +159,9 @@ static void run_launches(bool quick)
 {
     static const uint32_t counts[5] = {0, 1, 3, 8, 32};
     static const int threads[4] = {1, 2, 4, 8};
+    ddisp_kernel *kernels[5];
     double dynamic[2][5], prepared[2][5];
+    bool complete = true; /* the rows of one thread */
     if (!json) {
         printf("CPU time of a launch in ns: median and p99; a replay has %d launches; ratios to "
                "the driver's own\n%-8s %7s %7s",
@@ -201,151 +170,43 @@ static void run_launches(bool quick)
             printf(" %9s %8s", kinds[kind], "p99");
         printf("   %5s %5s %5s\n", "dyn", "prep", "repl");
     }
-    for (int mode = 0; mode < 2; mode++)
-        for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 5; i++)
+        kernels[i] = make_kernel(counts[i], DDISP_DTYPE_F32, 0);
+    for (int t = 0; t < (quick ? 2 : 4); t++)
+        for (int k = 0; k < 10; k++) {
+            static row r;
+            int mode = k / 5, i = k % 5;
+            ddisp_mode m = mode ? DDISP_MODE_BACKWARD : DDISP_MODE_FORWARD;
             if (mode == 1 && counts[i] < 2) /* there is no input */
                 continue;
-            ddisp_kernel *kernel = make_kernel(counts[i], DDISP_DTYPE_F32, 0);
-            for (int t = 0; t < (quick ? 2 : 4); t++) {
-                static row r;
-                ddisp_mode m = mode ? DDISP_MODE_BACKWARD : DDISP_MODE_FORWARD;
-                measure(kernel, m, counts[i], threads[t], &r);
-                print_row(m, counts[i], threads[t], &r);
-                if (t == 0) {
-                    dynamic[mode][i] = r.median[DYNAMIC];
-                    prepared[mode][i] = r.median[PREPARED];
-                }
+            if (is_late(0.45)) {
+                print_left_out("threads", (uint32_t)threads[t]);
+                complete &= t > 0;
+                break;
             }
-            ddisp_kernel_release(kernel);
+            measure(kernels[i], m, counts[i], threads[t], &r);
+            print_row(m, counts[i], threads[t], &r);
+            if (t == 0) {
+                dynamic[mode][i] = r.median[DYNAMIC];
+                prepared[mode][i] = r.median[PREPARED];
+            }
         }
-    for (int mode = 0; mode < 2; mode++) { /* up to 8: larger blocks go by pointer on CUDA */
+    for (int i = 0; i < 5; i++)
+        ddisp_kernel_release(kernels[i]);
+    for (int mode = 0; mode < 2 && complete;
+         mode++) { /* up to 8: larger blocks go by pointer on CUDA */
         int from = mode ? 2 : 0, count = 4 - from;
         const char *name = mode ? "backward" : "forward";
         double d = slope(counts + from, dynamic[mode] + from, count);
         double p = slope(counts + from, prepared[mode] + from, count);
         if (json) {
             begin_row("slope");
-            printf(", \"mode\": \"%s\", \"dynamic_ns\": %.2f, \"prepared_ns\": %.2f}", name, d, p);
+            printf(", \"mode\": \"%s\", \"dynamic_ns\": %.2f, \"prepared_ns\": %.2f", name, d, p);
         } else {
-            printf("%s: each tensor costs %.1f ns dynamic, %.1f ns prepared\n", name, d, p);
+            printf("%s: each tensor costs %.1f ns dynamic, %.1f ns prepared", name, d, p);
         }
+        end_row();
     }
-}
-
-/* ---- flat in what is alive ---- */
-
-/* The two kinds on one thread. */
-static void print_flat(const char *what, uint32_t count, subject *s)
-{
-    double series[2][BLOCKS];
-    (void)block_of(s, DYNAMIC);
-    (void)block_of(s, PREPARED);
-    for (int block = 0; block < blocks; block++)
-        for (int k = 0; k < 2; k++)
-            series[k][block] = block_of(s, k ? PREPARED : DYNAMIC);
-    double d = quantile(series[0], blocks, 0.5), p = quantile(series[1], blocks, 0.5);
-    if (!json) {
-        printf("with %6u live %-10s dynamic %6.0f ns, prepared %6.0f ns\n", count, what, d, p);
-        return;
-    }
-    begin_row("live");
-    printf(", \"what\": \"%s\", \"count\": %u, \"dynamic_ns\": %.1f, \"prepared_ns\": %.1f", what,
-           count, d, p);
-    print_series("raw_dynamic", series[0]);
-    print_series("raw_prepared", series[1]);
-    printf("}");
-}
-
-static void run_flat_tensors(subject *s, uint32_t most)
-{
-    ddisp_tensor **live = malloc(most * sizeof *live);
-    uint32_t made = 0;
-    for (uint32_t count = 10; count <= most; count *= 100) {
-        while (made < count)
-            live[made++] = make_tensor(0);
-        CHECK(ddisp_device_synchronize(device, DDISP_TIMEOUT_INFINITE));
-        print_flat("tensors", count, s);
-    }
-    while (made)
-        ddisp_tensor_release(live[--made]);
-    free(live);
-}
-
-/* Kernels that are only there, or each launched once, so that it has a variant. */
-static void run_flat_kernels(subject *s, uint32_t most, bool launched)
-{
-    ddisp_kernel **live = malloc(most * sizeof *live);
-    uint32_t made = 0;
-    for (uint32_t count = 10; count <= most; count *= 10) {
-        for (; made < count; made++) {
-            live[made] = make_kernel(s->tensors, DDISP_DTYPE_F32, made + 1);
-            if (launched)
-                CHECK(
-                    ddisp_launch(live[made], s->mode, s->args, s->tensors, &s->options, s->stream));
-        }
-        if (count == 10 || count * 10 > most || count == 1000)
-            print_flat(launched ? "variants" : "kernels", count, s);
-    }
-    while (made)
-        ddisp_kernel_release(live[--made]);
-    free(live);
-}
-
-/* Signatures of one kernel, which differ in the dtypes of its arguments. */
-static void run_flat_signatures(uint32_t most)
-{
-    static const ddisp_dtype dtypes[4] = {DDISP_DTYPE_F32, DDISP_DTYPE_F64, DDISP_DTYPE_I32,
-                                          DDISP_DTYPE_I64};
-    enum { TENSORS = 9 };
-    ddisp_kernel *kernel = make_kernel(TENSORS, DDISP_DTYPE_ANY, 0);
-    static const int64_t shape[2] = {64, 32}; /* of the memory, of what is seen of it */
-    ddisp_tensor *memory[TENSORS];
-    ddisp_tensor_view views[TENSORS];
-    ddisp_arg args[TENSORS];
-    static subject s;
-    memset(args, 0, sizeof args);
-    prepare(&s, kernel, DDISP_MODE_FORWARD, TENSORS, false);
-    for (int i = 0; i < TENSORS; i++) {
-        ddisp_tensor_info info = DDISP_ZERO;
-        info.size = (uint32_t)sizeof info;
-        CHECK(ddisp_tensor_create(device, DDISP_DTYPE_F64, 1, shape, 0, &memory[i]));
-        CHECK(ddisp_tensor_get_info(memory[i], &info));
-        views[i] = (ddisp_tensor_view){.size = (uint32_t)sizeof views[i],
-                                       .address = info.address,
-                                       .rank = 1,
-                                       .shape = &shape[1]};
-        args[i].view = &views[i];
-    }
-    uint32_t made = 0;
-    for (uint32_t count = 10; count <= most; count *= 100) {
-        for (; made < count; made++) {
-            for (int i = 0; i < TENSORS; i++)
-                views[i].dtype = dtypes[made >> (2 * i) & 3];
-            CHECK(ddisp_launch(kernel, DDISP_MODE_FORWARD, args, TENSORS, &s.options, s.stream));
-        }
-        CHECK(ddisp_stream_synchronize(s.stream, DDISP_TIMEOUT_INFINITE));
-        print_flat("signatures", count, &s);
-    }
-    finish(&s);
-    for (int i = 0; i < TENSORS; i++)
-        ddisp_tensor_release(memory[i]);
-    ddisp_kernel_release(kernel);
-}
-
-static void run_flat(const ddisp_device_info *info, bool quick)
-{
-    static subject s;
-    bool host = in_caller = strcmp(info->backend, "host") == 0;
-    uint32_t most = quick ? 1000 : 100000;
-    ddisp_kernel *kernel = make_kernel(3, DDISP_DTYPE_F32, 0);
-    prepare(&s, kernel, DDISP_MODE_FORWARD, 3, false);
-    run_flat_tensors(&s, most);
-    run_flat_kernels(&s, most, false);
-    /* A variant takes the driver a while. */
-    run_flat_kernels(&s, host ? most : quick ? 100 : 1000, true);
-    finish(&s);
-    ddisp_kernel_release(kernel);
-    run_flat_signatures(most);
 }
 
 /* ---- a step ---- */
@@ -379,11 +240,11 @@ static void run_step(void)
         begin_row("step");
         printf(", \"median_ns\": %.1f", quantile(series, blocks, 0.5));
         print_series("raw", series);
-        printf("}");
     } else {
-        printf("forward and backward of y = a*b, one gradient: %.0f ns\n",
+        printf("forward and backward of y = a*b, one gradient: %.0f ns",
                quantile(series, blocks, 0.5));
     }
+    end_row();
     for (int i = 0; i < 4; i++)
         ddisp_tensor_release(all[i]);
     ddisp_kernel_release(mul);
@@ -411,6 +272,7 @@ int main(int count, char **values)
     const char *spec = "host";
     char **loop_values = NULL;
     bool quick = false, step = false;
+    double seconds = 30;
     ddisp_device_info info = DDISP_ZERO;
     for (int i = 1; i < count; i++) {
         if (strcmp(values[i], "--json") == 0)
@@ -421,16 +283,20 @@ int main(int count, char **values)
             step = true;
         else if (strcmp(values[i], "--device") == 0 && i + 1 < count)
             spec = values[++i];
+        else if (strcmp(values[i], "--seconds") == 0 && i + 1 < count)
+            seconds = strtod(values[++i], NULL);
         else if (strcmp(values[i], "--loop") == 0 && i + 4 < count) {
             loop_values = &values[i + 1];
             i += 4;
         } else {
             fprintf(stderr,
-                    "usage: launch [--device cuda|vulkan|host] [--quick | --step] [--json]\n");
+                    "usage: launch [--device cuda|vulkan|host] [--quick | --step] [--seconds N] "
+                    "[--json]\n");
             return 2;
         }
     }
     blocks = quick ? 5 : BLOCKS;
+    begin_report(seconds);
     info.size = (uint32_t)sizeof info;
     CHECK(ddisp_context_create(NULL, &context));
     CHECK(ddisp_device_open(context, spec, &device));
@@ -449,6 +315,7 @@ int main(int count, char **values)
             info.name, info.driver, blocks, LAUNCHES, GRAPH_LAUNCHES);
     else
         printf("%s, %s; %d blocks of %d launches\n", info.name, info.driver, blocks, LAUNCHES);
+    (void)fflush(stdout);
     if (!step) {
         run_launches(quick);
         run_flat(&info, quick);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """bench/torch_bridge.py: what forward + backward through diffdispatch.torch takes, beside a hand-written autograd.Function.
 
-usage: python3 bench/torch_bridge.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--json] [--save FILE]
+usage: python3 bench/torch_bridge.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--seconds N] [--json] [--save FILE]
 
 Two functions, with the gradients that are wanted: the product y = a * b, one operation of torch, and the polynomial
 y = c0 + c1 x + c2 x^2, several. They alternate in one process, block by block; medians of blocks are given, for CPU time of the process
 (all its threads) and for the time that passes until the calls return. --json prints what was measured, --save writes it to a file beside
-the table. Needs torch, the built library
+the table. After --seconds (60) no further block is begun. Needs torch, the built library
 (DDISP_LIBRARY, else the newest build of the tree) and the tests' kernels.
 """
 import argparse
@@ -134,9 +134,11 @@ def main():
     parser.add_argument("--elements", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--save", type=pathlib.Path)
     options = parser.parse_args()
+    end = time.monotonic() + options.seconds
     torch.set_num_threads(1)
     device = torch.device(options.device, 0) if options.device == "cuda" else torch.device(options.device)
     synchronize = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
@@ -144,7 +146,9 @@ def main():
     cpu, wall = {name: [] for name in cases}, {name: [] for name in cases}
     for function in cases.values():
         block(function, 200, synchronize)
-    for _ in range(options.blocks):
+    done = 0
+    while done < options.blocks and (done == 0 or time.monotonic() < end):
+        done += 1
         for name, function in cases.items():
             found = block(function, options.calls, synchronize)
             cpu[name].append(found[0])
@@ -168,7 +172,7 @@ def main():
         if options.json:
             print(measured)
             return
-    print(f"{options.elements} elements, {device}, torch {torch.__version__}; us per call, medians of {options.blocks} blocks\n"
+    print(f"{options.elements} elements, {device}, torch {torch.__version__}; us per call, medians of {done} blocks\n"
           "      CPU     wall")
     for name, (one, two) in medians.items():
         print(f"{one / 1000:9.2f}{two / 1000:9.2f}  {name}")

@@ -19,17 +19,17 @@ for folder in "$PWD/$build"/runtime/*/usr/lib/*-linux-gnu; do
     done
 done
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export DDISP_LIBRARY=$PWD/$build/lib/libdiffdispatch.so.0 PYTHONPATH=$PWD/bindings/python PYTHONDONTWRITEBYTECODE=1
+export DDISP_LIBRARY=$PWD/$build/lib/libdiffdispatch.so.0 PYTHONPATH=$PWD/bindings/python PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 export DDISP_TEST_KERNELS=$PWD/$build/tests/python/kernels/libpython-kernels.so
 export DDISP_TEST_CALLS=${CALLS:-100000}
 
 : >"$out/python.log"
 failed=0
 for name in api dlpack torch torch_training package; do
-    status=0
-    timeout 280 "$python" "tests/python/test_$name.py" >"$out/part.log" 2>&1 || status=$?
-    printf '==== test_%s (status %s)\n' "$name" "$status" >>"$out/python.log"
-    cat "$out/part.log" >>"$out/python.log"
+    printf '==== test_%s\n' "$name" >>"$out/python.log"
+    timeout 280 "$python" "tests/python/test_$name.py" 2>&1 | tee "$out/part.log" >>"$out/python.log"
+    status=${PIPESTATUS[0]}
+    printf '==== test_%s: status %s\n' "$name" "$status" >>"$out/python.log"
     printf '%s: %s passed, %s failed, %s skipped, status %s\n' "$name" "$(grep -c '^ok' "$out/part.log")" \
         "$(grep -c '^not ok' "$out/part.log")" "$(grep -c '# SKIP' "$out/part.log")" "$status"
     [ "$status" -eq 0 ] || { failed=1; grep -A12 '^not ok' "$out/part.log" | head -n 60; }
@@ -37,7 +37,7 @@ done
 rm -f "$out/part.log"
 
 for elements in 32 65536; do
-    timeout 100 "$python" bench/torch_bridge.py --elements "$elements" --blocks 30 --save "$out/torch_bridge_$elements.json" ||
+    timeout 100 "$python" bench/torch_bridge.py --elements "$elements" --blocks 30 --seconds 40 --save "$out/torch_bridge_$elements.json" ||
         echo "torch_bridge of $elements elements failed"
 done 2>&1 | tee "$out/torch_bridge.txt"
 ! grep -q failed "$out/torch_bridge.txt" || failed=1
