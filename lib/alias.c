@@ -5,6 +5,8 @@
  */
 #include "launch.h"
 
+#include <string.h>
+
 /* A range with its owner, for messages. */
 typedef struct range {
     uint64_t address;
@@ -37,24 +39,8 @@ static bool overlap(const range *a, const range *b)
                                  b->element_size);
 }
 
-/* A written range spans bytes of another one. Nearly every launch is through with this. */
-static bool any_meet(const range *ranges, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t low = ranges[i].low, high = ranges[i].high;
-        if (!ranges[i].writes || low == high)
-            continue;
-        for (uint32_t k = 0; k < count; k++)
-            if (ranges[k].low < high && low < ranges[k].high && k != i)
-                return true;
-    }
-    return false;
-}
-
 static ddisp_status compare(const ddisp__launch *launch, const range *ranges, uint32_t count)
 {
-    if (!any_meet(ranges, count))
-        return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (overlap(&ranges[i], &ranges[k]))
@@ -133,10 +119,87 @@ static void gradient_range(const ddisp__slot *slot, uint32_t i, bool add, range 
     set_span(out);
 }
 
+/* Bytes from low to high. */
+typedef struct bytes {
+    uint64_t low, high;
+} bytes;
+
+static bytes gradient_bytes(const ddisp__slot *slot)
+{
+    ddisp__span span =
+        ddisp__layout_span(&slot->gradient.layout, ddisp_dtype_size(slot->gradient.dtype));
+    return (bytes){slot->gradient.address + (uint64_t)span.low,
+                   slot->gradient.address + (uint64_t)span.high};
+}
+
+/* Index of the first of sorted, disjoint ranges that ends behind low. */
+static uint32_t place_of(const bytes *sorted, uint32_t count, uint64_t low)
+{
+    uint32_t first = 0;
+    while (first < count) {
+        uint32_t middle = (first + count) / 2;
+        if (sorted[middle].high <= low)
+            first = middle + 1;
+        else
+            count = middle;
+    }
+    return first;
+}
+
+/* Adds to sorted, disjoint ranges; false when it meets one. Most come in the order of their
+ * addresses. */
+static bool add_sorted(bytes *sorted, uint32_t *count, bytes one)
+{
+    uint32_t at = *count;
+    if (one.low == one.high)
+        return true;
+    if (at && sorted[at - 1].high > one.low)
+        at = place_of(sorted, at, one.low);
+    if (at < *count && sorted[at].low < one.high)
+        return false;
+    memmove(&sorted[at + 1], &sorted[at], (*count - at) * sizeof *sorted);
+    sorted[at] = one;
+    ++*count;
+    return true;
+}
+
+static bool meets(const bytes *sorted, uint32_t count, bytes one)
+{
+    if (one.high <= sorted[0].low || one.low >= sorted[count - 1].high)
+        return false;
+    return sorted[place_of(sorted, count, one.low)].low < one.high;
+}
+
+/* A gradient that is added to spans bytes of another range. Nearly every launch is through with
+ * this: what is written is sorted, and all else looked up in it. */
+static bool added_meets(const ddisp__launch *launch)
+{
+    bytes added[DDISP_MAX_PARAMS + 1]; /* so that what is moved has room */
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const ddisp__slot *add = &launch->operands[i].add;
+        if (add->wanted && add->gradient.address && !add_sorted(added, &count, gradient_bytes(add)))
+            return true;
+    }
+    for (uint32_t i = 0; i < launch->count && count; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        bytes data = {operand->address + (uint64_t)operand->span.low,
+                      operand->address + (uint64_t)operand->span.high};
+        if (operand->address && meets(added, count, data))
+            return true;
+        if (operand->read.wanted && operand->read.gradient.address &&
+            meets(added, count, gradient_bytes(&operand->read)))
+            return true;
+    }
+    return false;
+}
+
 ddisp_status ddisp__alias_check_gradients(ddisp__launch *launch)
 {
     range ranges[3 * DDISP_MAX_PARAMS];
     uint32_t count = 0;
+    if (!added_meets(launch))
+        return DDISP_STATUS_OK;
     for (uint32_t i = 0; i < launch->count; i++) {
         const ddisp__operand *operand = &launch->operands[i];
         if (operand->address)

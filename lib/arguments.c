@@ -272,18 +272,19 @@ static ddisp_status resolve(ddisp__launch *launch, uint32_t i, const ddisp_arg *
 /* Operands with the same data. Most addresses come once, which a set of bits tells. */
 static void find_aliases(ddisp__launch *launch)
 {
-    uint64_t seen = 0;
+    uint64_t seen[4] = {0};
     for (uint32_t i = 0; i < launch->count; i++) {
         ddisp__operand *operand = &launch->operands[i];
         if (!operand->address)
             continue;
-        uint64_t bit = UINT64_C(1) << (operand->address * UINT64_C(0x9E3779B97F4A7C15) >> 58);
-        for (uint32_t k = 0; k < i && (seen & bit) && !operand->alias; k++)
+        uint64_t hash = operand->address * UINT64_C(0x9E3779B97F4A7C15);
+        uint64_t *word = &seen[hash >> 62], bit = UINT64_C(1) << (hash >> 56 & 63);
+        for (uint32_t k = 0; k < i && (*word & bit) && !operand->alias; k++)
             if (launch->operands[k].address == operand->address &&
                 launch->operands[k].dtype == operand->dtype &&
                 ddisp__layout_equal(&launch->operands[k].layout, &operand->layout))
                 operand->alias = k + 1;
-        seen |= bit;
+        *word |= bit;
     }
 }
 

@@ -105,8 +105,12 @@ static void write_tensor(const source *from, uint32_t i, ddisp_device_tensor *ou
 {
     const ddisp__operand *operand = &from->operands[i];
     const ddisp__code *code = &from->kernel->codes[from->code];
-    memset(out, 0, sizeof *out);
     out->data = operand->address;
+    out->grad_add = out->grad_read = out->sticky = 0; /* set again below, where there is one */
+    out->grad_dtype = out->flags = 0;
+    out->scale = out->limit = 0;
+    memset(out->add_stride, 0, sizeof out->add_stride);
+    memset(out->read_stride, 0, sizeof out->read_stride);
     out->dtype = operand->dtype;
     out->rank = operand->layout.rank;
     memcpy(out->shape, operand->layout.shape, sizeof out->shape);

@@ -38,9 +38,10 @@ static const char *add_reason(const ddisp__launch *launch, uint32_t i)
     const ddisp__gradient *gradient = &operand->add.gradient;
     const ddisp__code *code = code_of(launch);
     const ddisp_code_param *param = &code->params[i];
-    uint32_t class = ddisp__layout_class(&gradient->layout);
-    int64_t stored = ddisp__layout_stored(&gradient->layout);
-    bool overlaps = ddisp__layout_self_overlaps(&gradient->layout);
+    bool dense = gradient->layout.dense; /* nearly always: no questions then */
+    uint32_t class = dense ? DDISP_LAYOUT_DENSE : ddisp__layout_class(&gradient->layout);
+    bool overlaps = !dense && ddisp__layout_self_overlaps(&gradient->layout);
+    int64_t stored = overlaps ? ddisp__layout_stored(&gradient->layout) : gradient->layout.numel;
     if (gradient->dtype != ddisp__code_gradient_dtype(code, i, operand->dtype))
         return "converted from the code's gradient dtype";
     if (!(param->grad_layouts & class))

@@ -282,8 +282,11 @@ ddisp_status ddisp__gradient_commit(ddisp__launch *launch)
         if (!owner->fresh.buffer && !owner->taken)
             continue;
         owner->dropped = owner->tensor->gradient.buffer;
-        owner->tensor->gradient = owner->fresh;
-        owner->fresh = (ddisp__gradient){0};
+        if (owner->fresh.buffer)
+            owner->tensor->gradient = owner->fresh;
+        else
+            owner->tensor->gradient = (ddisp__gradient){0};
+        owner->fresh.buffer = NULL;
     }
     return status;
 }

@@ -84,8 +84,9 @@ static uint64_t memory_of(const ddisp__operand *operand)
 
 /* Add slots seen so far, by their memory. */
 typedef struct gradients {
-    uint64_t memory[DDISP_MAX_PARAMS];   /* per operand */
-    uint8_t first[4 * DDISP_MAX_PARAMS]; /* 1 + operand */
+    uint64_t memory[DDISP_MAX_PARAMS];        /* per operand */
+    uint64_t used[4 * DDISP_MAX_PARAMS / 64]; /* bits: places that were set */
+    uint8_t first[4 * DDISP_MAX_PARAMS];      /* operand */
 } gradients;
 
 /* 1 + index of the first add slot that has this one's memory, 0 when it is the first. */
@@ -96,10 +97,11 @@ static uint32_t gradient_alias(gradients *seen, const ddisp__operand *operand, u
     if (!memory)
         return 0;
     uint32_t place = (uint32_t)(memory * UINT64_C(0x9E3779B97F4A7C15) >> 56);
-    for (; seen->first[place]; place = (place + 1) % places)
-        if (seen->memory[seen->first[place] - 1] == memory)
-            return seen->first[place];
-    seen->first[place] = (uint8_t)(i + 1);
+    for (; seen->used[place / 64] >> place % 64 & 1; place = (place + 1) % places)
+        if (seen->memory[seen->first[place]] == memory)
+            return seen->first[place] + 1u;
+    seen->used[place / 64] |= UINT64_C(1) << place % 64;
+    seen->first[place] = (uint8_t)i;
     seen->memory[i] = memory;
     return 0;
 }
@@ -144,7 +146,7 @@ void ddisp__signature_write(ddisp__launch *launch)
     bool backward = launch->mode == DDISP_MODE_BACKWARD;
     gradients seen;
     if (backward)
-        memset(seen.first, 0, sizeof seen.first);
+        memset(seen.used, 0, sizeof seen.used);
     memcpy(launch->signature, head->bytes, sizeof head->bytes); /* a fixed size is copied faster */
     uint8_t *at = launch->signature + head->size;
     at = put(at, launch->kernel->hash.low, 8);

@@ -6,6 +6,8 @@
  */
 #include "capture.h"
 
+#include <string.h>
+
 ddisp_status ddisp__gradient_precheck(ddisp__launch *launch)
 {
     bool any = false;
@@ -23,35 +25,70 @@ ddisp_status ddisp__gradient_precheck(ddisp__launch *launch)
     return DDISP_STATUS_OK;
 }
 
-static void add_owner(ddisp__launch *launch, ddisp_tensor *tensor)
+/* First place in sorted tensors whose tensor is not below; count when there is none. */
+static uint32_t place_of(ddisp_tensor *const *sorted, uint32_t count, const ddisp_tensor *tensor)
 {
-    uint32_t at = launch->owner_count;
-    for (uint32_t i = 0; i < launch->owner_count; i++)
-        if (launch->owners[i].tensor == tensor)
-            return;
-    for (; at > 0 && launch->owners[at - 1].tensor > tensor; at--)
-        launch->owners[at] = launch->owners[at - 1];
-    launch->owners[at] = (ddisp__owner){.tensor = tensor};
-    launch->owner_count++;
+    uint32_t first = 0;
+    while (first < count) {
+        uint32_t middle = (first + count) / 2;
+        if (sorted[middle] < tensor)
+            first = middle + 1;
+        else
+            count = middle;
+    }
+    return first;
+}
+
+/* Adds a tensor to the sorted ones, once. Most come in the order of their addresses. */
+static uint32_t add_sorted(ddisp_tensor **sorted, uint32_t count, ddisp_tensor *tensor)
+{
+    uint32_t at = count;
+    if (count && sorted[count - 1] >= tensor)
+        at = place_of(sorted, count, tensor);
+    if (at < count && sorted[at] == tensor)
+        return count;
+    memmove(&sorted[at + 1], &sorted[at], (count - at) * sizeof *sorted);
+    sorted[at] = tensor;
+    return count + 1;
+}
+
+static bool is_stored(const ddisp__operand *operand)
+{
+    return operand->tensor && (operand->flags & DDISP_TENSOR_REQUIRES_GRAD) &&
+           ((operand->add.wanted && !operand->add.is_explicit) ||
+            (operand->read.exists && !operand->read.is_explicit));
+}
+
+/* An owner is large: layouts of gradients are read only where there is a buffer. */
+static void lock_owner(ddisp__owner *owner, ddisp_tensor *tensor)
+{
+    owner->tensor = tensor;
+    owner->taken = false;
+    owner->fresh.buffer = owner->dropped = NULL;
+    pthread_mutex_lock(&tensor->lock);
 }
 
 static void lock_owners(ddisp__launch *launch)
 {
-    launch->owner_count = 0;
-    for (uint32_t i = 0; i < launch->count; i++) {
-        ddisp__operand *operand = &launch->operands[i];
-        bool stores = operand->tensor && (operand->flags & DDISP_TENSOR_REQUIRES_GRAD);
-        if (stores && ((operand->add.wanted && !operand->add.is_explicit) ||
-                       (operand->read.exists && !operand->read.is_explicit)))
-            add_owner(launch, ddisp__tensor_owner(operand->tensor));
-    }
-    for (uint32_t k = 0; k < launch->owner_count; k++)
-        pthread_mutex_lock(&launch->owners[k].tensor->lock);
-    launch->locked = true;
+    ddisp_tensor *sorted[DDISP_MAX_PARAMS + 1]; /* so that what is moved has room */
+    uint32_t count = 0;
     for (uint32_t i = 0; i < launch->count; i++)
-        for (uint32_t k = 0; k < launch->owner_count && launch->operands[i].tensor; k++)
-            if (launch->owners[k].tensor == ddisp__tensor_owner(launch->operands[i].tensor))
-                launch->operands[i].owner = k;
+        if (is_stored(&launch->operands[i]))
+            count = add_sorted(sorted, count, ddisp__tensor_owner(launch->operands[i].tensor));
+    for (uint32_t k = 0; k < count; k++)
+        lock_owner(&launch->owners[k], sorted[k]);
+    launch->owner_count = count;
+    launch->locked = true;
+    for (uint32_t i = 0, next = 0; i < launch->count; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        ddisp_tensor *tensor = operand->tensor ? ddisp__tensor_owner(operand->tensor) : NULL;
+        uint32_t k =
+            next < count && sorted[next] == tensor ? next : place_of(sorted, count, tensor);
+        if (k == count || sorted[k] != tensor)
+            continue;
+        operand->owner = k;
+        next = k + 1;
+    }
 }
 
 static ddisp_status part_of(ddisp__launch *launch, uint32_t i, ddisp__gradient *out_part)
