@@ -82,6 +82,13 @@ static ddisp_status take_device(ddisp__launch *launch, uint32_t i, ddisp_device 
                               launch->device->info.spec);
 }
 
+static uint64_t flags_of(ddisp_tensor *tensor)
+{
+    uint64_t flags = atomic_load_explicit(&tensor->flags, memory_order_relaxed);
+    flags &= ~DDISP_TENSOR_REQUIRES_GRAD;
+    return flags | (ddisp__tensor_requires_grad(tensor) ? DDISP_TENSOR_REQUIRES_GRAD : 0);
+}
+
 static ddisp_status resolve_tensor(ddisp__launch *launch, uint32_t i, ddisp_tensor *tensor)
 {
     ddisp__operand *operand = &launch->operands[i];
@@ -91,10 +98,7 @@ static ddisp_status resolve_tensor(ddisp__launch *launch, uint32_t i, ddisp_tens
     operand->address = tensor->address;
     operand->dtype = tensor->dtype;
     operand->layout = tensor->layout;
-    operand->flags = atomic_load_explicit(&tensor->flags, memory_order_relaxed);
-    operand->flags &= ~DDISP_TENSOR_REQUIRES_GRAD;
-    if (ddisp__tensor_requires_grad(tensor))
-        operand->flags |= DDISP_TENSOR_REQUIRES_GRAD;
+    operand->flags = flags_of(tensor);
     return take_device(launch, i, tensor->buffer->device);
 }
 
@@ -178,7 +182,13 @@ static ddisp_status resolve_slots(ddisp__launch *launch, uint32_t i, const ddisp
     const ddisp_param *param = operand->param;
     bool differentiable = (param->flags & DDISP_PARAM_DIFFERENTIABLE) != 0;
     bool requires_grad = (operand->flags & DDISP_TENSOR_REQUIRES_GRAD) != 0;
-    if (launch->mode == DDISP_MODE_BACKWARD && differentiable) {
+    ddisp_policy policy = arg->policy ? arg->policy : launch->options.policy;
+    if (policy > DDISP_POLICY_REJECT)
+        return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT, "has unknown policy %u",
+                                  policy);
+    if (launch->mode != DDISP_MODE_BACKWARD) /* there are no slots */
+        return DDISP_STATUS_OK;
+    if (differentiable) {
         operand->add.exists = (param->access & DDISP_ACCESS_IN) != 0;
         operand->read.exists = (param->access & DDISP_ACCESS_OUT) != 0;
     }
@@ -187,14 +197,8 @@ static ddisp_status resolve_slots(ddisp__launch *launch, uint32_t i, const ddisp
                                   "is %s, its parameter is differentiable",
                                   ddisp_dtype_name(operand->dtype));
     operand->add.wanted = operand->add.exists && requires_grad;
-    ddisp_policy policy = arg->policy ? arg->policy : launch->options.policy;
-    if (policy > DDISP_POLICY_REJECT)
-        return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT, "has unknown policy %u",
-                                  policy);
     if (operand->add.exists && !requires_grad)
         operand->add.policy = policy;
-    if (launch->mode != DDISP_MODE_BACKWARD)
-        return DDISP_STATUS_OK;
     if (arg->grad_add && !operand->add.wanted)
         return ddisp__launch_fail(
             launch, i,
@@ -301,5 +305,25 @@ ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *ar
             return status;
     }
     find_aliases(launch);
+    return DDISP_STATUS_OK;
+}
+
+ddisp_status ddisp__arguments_again(ddisp__launch *launch, const ddisp_arg *args)
+{
+    for (uint32_t i = 0; i < launch->count; i++) { /* as above: before the first failure */
+        ddisp__operand *operand = &launch->operands[i];
+        operand->owner = UINT32_MAX;
+        reset_slot(&operand->add);
+        reset_slot(&operand->read);
+    }
+    for (uint32_t i = 0; i < launch->count; i++) {
+        ddisp__operand *operand = &launch->operands[i];
+        if (!operand->tensor)
+            continue;
+        operand->flags = flags_of(operand->tensor);
+        ddisp_status status = resolve_slots(launch, i, &args[i]);
+        if (status)
+            return status;
+    }
     return DDISP_STATUS_OK;
 }

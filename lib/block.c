@@ -68,9 +68,10 @@ static ddisp_backend_range slot_range(const ddisp__slot *slot)
 /* The kernel is given an address for the slot. */
 static bool has_address(const ddisp__slot *slot)
 {
-    return slot->backing == DDISP_BACKING_REAL || slot->backing == DDISP_BACKING_SCRATCH ||
-           slot->backing == DDISP_BACKING_ZERO || slot->backing == DDISP_BACKING_SINK ||
-           slot->backing == DDISP_BACKING_SHADOW;
+    const uint32_t with = 1u << DDISP_BACKING_REAL | 1u << DDISP_BACKING_SCRATCH |
+                          1u << DDISP_BACKING_ZERO | 1u << DDISP_BACKING_SINK |
+                          1u << DDISP_BACKING_SHADOW;
+    return (with >> slot->backing & 1) != 0;
 }
 
 static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses)
@@ -82,6 +83,8 @@ static uint32_t list_accesses(const source *from, ddisp_backend_access *accesses
         if (operand->address)
             accesses[count++] = (ddisp_backend_access){
                 data_range(operand), forward && (operand->param->access & DDISP_ACCESS_OUT), 0};
+        if (forward) /* there are no slots */
+            continue;
         if (has_address(&operand->add) && operand->add.gradient.address)
             accesses[count++] = (ddisp_backend_access){
                 slot_range(&operand->add), operand->add.backing == DDISP_BACKING_SINK ? 2 : 1, 0};

@@ -234,13 +234,20 @@ ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, 
     return status ? status : prepare(launch, args, arg_count, stream);
 }
 
-ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, ddisp_stream *stream)
+ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, ddisp_stream *stream,
+                                 bool same)
 {
+    ddisp_status status;
     launch->options.device = launch->device;
     launch->skip = DDISP_SKIP_NONE;
     launch->locked = false;
     launch->owner_count = 0;
-    ddisp_status status = resolve(launch, args, launch->count, stream);
+    if (same) { /* tensors keep address, layout and device: so do items, grid and aliases */
+        launch->stream = stream;
+        status = ddisp__arguments_again(launch, args);
+    } else {
+        status = resolve(launch, args, launch->count, stream);
+    }
     if (!status && launch->mode == DDISP_MODE_BACKWARD)
         status = ddisp__gradient_precheck(launch);
     if (!status && launch->mode == DDISP_MODE_BACKWARD)

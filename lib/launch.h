@@ -148,6 +148,9 @@ ddisp_status ddisp__kernel_hash(const ddisp_kernel *kernel, ddisp__hash *out_has
 
 /* arguments.c */
 ddisp_status ddisp__arguments_resolve(ddisp__launch *launch, const ddisp_arg *args);
+/** For tensors and scalars that are resolved already: what may have changed, which is who requires
+ * a gradient and where gradients are. */
+ddisp_status ddisp__arguments_again(ddisp__launch *launch, const ddisp_arg *args);
 
 /* alias.c: ranges that the launch writes overlap no others */
 ddisp_status ddisp__alias_check_data(ddisp__launch *launch);
@@ -274,9 +277,10 @@ void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, ui
 ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode,
                                    const ddisp_arg *args, uint32_t arg_count,
                                    const ddisp_launch_options *options, ddisp_stream *stream);
-/** The same with other arguments for a launch whose plan is known. */
-ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args,
-                                 ddisp_stream *stream);
+/** The same with other arguments for a launch whose plan is known. same: with the very tensors and
+ * scalars that a backward launch holds; only what concerns gradients is looked at. */
+ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, ddisp_stream *stream,
+                                 bool same);
 /** From the plan to the commit. */
 ddisp_status ddisp__launch_run(ddisp__launch *launch);
 

@@ -1,6 +1,7 @@
 /*
  * plan.c - prepared launches. A plan keeps a launch as it was resolved, down to the laid-out
  * argument block. Launching it compares the arguments with the kept ones and changes what differs;
+ * backward launches look at all that concerns gradients again, with their owners locked;
  * in forward mode with arguments that are the same handles nothing is left but the backend's call.
  * Arguments of another signature are refused.
  */
@@ -15,6 +16,7 @@
 
 struct ddisp_plan {
     ddisp__reference reference;
+    bool settled; /* the launch holds arguments that were accepted, and nothing of others */
     uint32_t signature_size;
     uint8_t signature[DDISP__SIGNATURE_CAPACITY];
     ddisp_backend_launch request; /* forward mode: ready to go */
@@ -127,6 +129,7 @@ ddisp_status ddisp_plan_create(ddisp_kernel *kernel, ddisp_mode mode, const ddis
     }
     memcpy(plan->signature, launch->signature, launch->signature_size);
     plan->signature_size = launch->signature_size;
+    plan->settled = true;
     ddisp__reference_start(&plan->reference);
     ddisp_kernel_retain(kernel);
     ddisp_device_retain(launch->device);
@@ -145,10 +148,11 @@ static ddisp_status other_signature(const ddisp_plan *plan)
 }
 
 /* Everything as in a launch, but the plan is known. */
-static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddisp_stream *stream)
+static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddisp_stream *stream,
+                                    bool same)
 {
     ddisp__launch *launch = &plan->launch;
-    ddisp_status status = ddisp__launch_again(launch, args, stream);
+    ddisp_status status = ddisp__launch_again(launch, args, stream, same);
     if (status)
         return status;
     if (launch->skip)
@@ -159,18 +163,24 @@ static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddi
         memcmp(launch->signature, plan->signature, plan->signature_size) != 0)
         return other_signature(plan);
     const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
-    status = ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], launch->grid);
+    if (!same)
+        status =
+            ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], launch->grid);
     return status ? status : ddisp__launch_run(launch);
 }
 
-/* Whether the argument is the very thing that the plan holds already. */
+/* Whether the argument is the very thing that the plan holds already. What it says about gradients
+ * is looked at in any case. */
 static bool unchanged(const ddisp__operand *operand, const ddisp_arg *arg)
 {
+    if (arg->flags || arg->reserved)
+        return false;
     if (operand->param->kind == DDISP_PARAM_KIND_SCALAR)
-        return arg->scalar && arg->scalar_size == ddisp_dtype_size(operand->dtype) &&
+        return arg->scalar && !arg->tensor && !arg->view && !arg->grad_add && !arg->grad_read &&
+               arg->scalar_size == ddisp_dtype_size(operand->dtype) &&
                memcmp(arg->scalar, &operand->scalar, arg->scalar_size) == 0;
     return operand->tensor && arg->tensor == operand->tensor &&
-           arg->tensor->id == operand->tensor_id && !arg->view;
+           arg->tensor->id == operand->tensor_id && !arg->view && !arg->scalar && !arg->scalar_size;
 }
 
 static ddisp_status submit(ddisp_plan *plan, ddisp_stream *stream)
@@ -224,14 +234,15 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
         launch->how = "plan";
         launch->host_ns = ddisp__time_ns();
     }
-    bool same = launch->mode == DDISP_MODE_FORWARD && !stream->capture;
+    bool same = plan->settled && !stream->capture;
     for (uint32_t i = 0; i < arg_count && same; i++)
         same = unchanged(&launch->operands[i], &args[i]);
-    if (same)
+    if (same && launch->mode == DDISP_MODE_FORWARD)
         return __builtin_expect(launch->kernel->context->trace != NULL, 0)
                    ? submit_traced(plan, stream)
                    : submit(plan, stream);
-    status = launch_resolved(plan, args, stream);
+    plan->settled = false;
+    status = launch_resolved(plan, args, stream, same);
     if (status) {
         ddisp_error error = *ddisp__error();
         ddisp__gradient_finish(launch);
@@ -239,6 +250,7 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
         return status;
     }
     ddisp__gradient_finish(launch);
+    plan->settled = !launch->skip;
     if (launch->mode == DDISP_MODE_FORWARD && !launch->skip)
         lay_out(plan); /* the next launch with these arguments finds them laid out */
     return DDISP_STATUS_OK;

@@ -407,7 +407,28 @@ static void a_plan_serves_other_extents(cts *t)
     ddisp_plan_release(plan);
 }
 
+/* A refused argument is refused however often it comes, and leaves what the plan had. */
+static void a_plan_refuses_as_often_as_it_is_asked(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_square);
+    const int64_t shape[1] = {2};
+    ddisp_plan *plan;
+    ddisp_tensor *u = CTS_VECTOR(t, 0, 2, 4), *v = cts_vector(t, 2, 0, NULL), *other;
+    CTS_OK(ddisp_tensor_create(t->device, DDISP_DTYPE_I32, 1, shape, 0, &other));
+    const ddisp_arg good[2] = {DDISP_ARG(u), DDISP_ARG(v)};
+    const ddisp_arg bad[2] = {DDISP_ARG(u), DDISP_ARG(other)};
+    CTS_OK(ddisp_plan_create(kernel, DDISP_MODE_FORWARD, good, 2, NULL, NULL, &plan));
+    for (int i = 0; i < 3; i++)
+        CTS_FAILS(ddisp_plan_launch(plan, bad, 2, NULL), DDISP_STATUS_DTYPE_MISMATCH, "argument 1");
+    CTS_VALUES(v, 0, 0);
+    CTS_OK(ddisp_plan_launch(plan, good, 2, NULL));
+    CTS_VALUES(v, 4, 16);
+    ddisp_plan_release(plan);
+    ddisp_tensor_release(other);
+}
+
 const cts_test cts_graph_tests[] = {
+    CTS_TEST(a_plan_refuses_as_often_as_it_is_asked),
     CTS_TEST(ten_replays_are_ten_steps),
     CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
     CTS_TEST(a_graph_keeps_what_it_uses),
