@@ -413,7 +413,7 @@ static void a_plan_refuses_as_often_as_it_is_asked(cts *t)
     ddisp_kernel *kernel = cts_kernel(t, &cts_square);
     const int64_t shape[1] = {2};
     ddisp_plan *plan;
-    ddisp_tensor *u = CTS_VECTOR(t, 0, 2, 4), *v = cts_vector(t, 2, 0, NULL), *other;
+    ddisp_tensor *u = CTS_VECTOR(t, 0, 2, 4), *v = CTS_VECTOR(t, 0, 0, 0), *other;
     CTS_OK(ddisp_tensor_create(t->device, DDISP_DTYPE_I32, 1, shape, 0, &other));
     const ddisp_arg good[2] = {DDISP_ARG(u), DDISP_ARG(v)};
     const ddisp_arg bad[2] = {DDISP_ARG(u), DDISP_ARG(other)};
@@ -427,7 +427,43 @@ static void a_plan_refuses_as_often_as_it_is_asked(cts *t)
     ddisp_tensor_release(other);
 }
 
+/* The same tensors come again, with other gradients each time. */
+static void a_plan_looks_at_gradients_each_time(cts *t)
+{
+    ddisp_kernel *kernel = cts_kernel(t, &cts_mul);
+    ddisp_launch_options options = cts_options(0, DDISP_LAUNCH_KEEP_UPSTREAM, NULL);
+    ddisp_plan *plan;
+    ddisp_tensor *a = CTS_VECTOR(t, CTS_GRAD, 2, 3), *b = CTS_VECTOR(t, CTS_GRAD, 5, 7);
+    ddisp_tensor *y = CTS_VECTOR(t, CTS_GRAD, 0, 0), *ones = CTS_VECTOR(t, 0, 1, 1);
+    ddisp_tensor *tens = CTS_VECTOR(t, 0, 10, 10);
+    const ddisp_arg args[3] = {DDISP_ARG(a), DDISP_ARG(b), DDISP_ARG(y)};
+    CTS_OK(ddisp_tensor_set_grad(y, ones));
+    CTS_OK(ddisp_plan_create(kernel, DDISP_MODE_BACKWARD, args, 3, &options, NULL, &plan));
+    CTS_OK(ddisp_plan_launch(plan, args, 3, NULL));
+    CTS_OK(ddisp_plan_launch(plan, args, 3, NULL));
+    CTS_GRADIENT(a, 10, 14);
+    CTS_OK(ddisp_tensor_set_grad(y, tens));
+    CTS_OK(ddisp_tensor_clear_grad(a));
+    CTS_OK(ddisp_plan_launch(plan, args, 3, NULL));
+    CTS_GRADIENT(a, 50, 70);
+    CTS_GRADIENT(b, 24, 36);
+    CTS_OK(ddisp_tensor_set_requires_grad(b, 0));
+    for (int i = 0; i < 2; i++)
+        CTS_FAILS(ddisp_plan_launch(plan, args, 3, NULL), DDISP_STATUS_INVALID_ARGUMENT,
+                  "another signature");
+    CTS_GRADIENT(a, 50, 70);
+    CTS_OK(ddisp_tensor_set_requires_grad(b, 1));
+    CTS_OK(ddisp_plan_launch(plan, args, 3, NULL));
+    CTS_GRADIENT(a, 100, 140);
+    CTS_GRADIENT(b, 20, 30);
+    CTS_OK(ddisp_tensor_clear_grad(y));
+    CTS_FAILS(ddisp_plan_launch(plan, args, 3, NULL), DDISP_STATUS_MISSING_GRADIENT, "upstream");
+    CTS_GRADIENT(a, 100, 140);
+    ddisp_plan_release(plan);
+}
+
 const cts_test cts_graph_tests[] = {
+    CTS_TEST(a_plan_looks_at_gradients_each_time),
     CTS_TEST(a_plan_refuses_as_often_as_it_is_asked),
     CTS_TEST(ten_replays_are_ten_steps),
     CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
