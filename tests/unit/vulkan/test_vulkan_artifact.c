@@ -71,7 +71,7 @@ static void a_key_names_the_driver(void **state)
                      DDISP_STATUS_UNSUPPORTED);
 }
 
-static void what_was_made_is_taken(void **state)
+static void what_there_is_to_keep_is_taken(void **state)
 {
     fixture *f = fixture_of(state);
     void *bytes = NULL, *variant = NULL;
@@ -89,8 +89,8 @@ static void what_was_made_is_taken(void **state)
         assert_int_equal(f->table->artifact_key(&services, f->device, f->info.architecture, &wanted,
                                                 key, sizeof key, &key_size),
                          DDISP_STATUS_UNSUPPORTED);
-        print_message("# skipped: %s\n", last_message);
-        skip();
+        print_message("# this driver has nothing to keep: %s\n", last_message);
+        return;
     }
     assert_ok(status);
     assert_true(size > HEADER);
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(a_key_names_the_driver),
         cmocka_unit_test(another_drivers_bytes_are_refused),
         cmocka_unit_test(a_failed_compilation_leaves_nothing),
-        cmocka_unit_test(what_was_made_is_taken),
+        cmocka_unit_test(what_there_is_to_keep_is_taken),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }
