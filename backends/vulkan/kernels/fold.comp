@@ -3,6 +3,7 @@
 // 2^-k, goes into its element. Without -DDOUBLE it is rounded to f32 by integer arithmetic; to odd
 // where it will be rounded once more, to 16 bits.
 #extension GL_EXT_buffer_reference : require
+#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #ifdef DOUBLE
 #extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
@@ -11,6 +12,8 @@
 #else
 #define REAL float
 #endif
+
+#include "rounding.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DESTINATION = 12u; // ddisp_dtype
@@ -30,64 +33,16 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Wor
 };
 layout(push_constant) uniform Push { Work work; };
 
-const uint F16 = 10u, F32 = 12u, F64 = 13u;
 const uint TOO_MANY = 4u; // ddisp_backend_table.fold
-
-// ---- 16 bits, nearest even, spelled out: the rounding of packHalf2x16 is the device's choice
-
-uint to_f16(float value)
-{
-    uint wide = floatBitsToUint(value);
-    uint sign = wide >> 16 & 0x8000u, magnitude = wide & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u)
-        return sign | 0x7E00u;
-    if (magnitude >= 0x477FF000u)
-        return sign | 0x7C00u;
-    if (magnitude < 0x33000000u)
-        return sign;
-    if (magnitude < 0x38800000u) {
-        uint shift = 126u - (magnitude >> 23), full = magnitude & 0x7FFFFFu | 0x800000u;
-        uint kept = full >> shift, rest = full & (1u << shift) - 1u, tie = 1u << shift - 1u;
-        return sign | kept + uint(rest > tie || rest == tie && (kept & 1u) == 1u);
-    }
-    return sign | magnitude + 0xC8000FFFu + (magnitude >> 13 & 1u) >> 13;
-}
-
-uint to_half(float value)
-{
-    uint wide = floatBitsToUint(value);
-    if (DESTINATION == F16)
-        return to_f16(value);
-    if ((wide & 0x7FFFFFFFu) > 0x7F800000u)
-        return wide >> 16 | 0x40u;
-    return wide + 0x7FFFu + (wide >> 16 & 1u) >> 16;
-}
-
-float from_half(uint bits)
-{
-    return DESTINATION == F16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
-}
-
-// Rounded to odd, so that rounding once more gives what rounding once would have.
-float to_odd(REAL value)
-{
-    float single = float(value);
-#ifdef DOUBLE
-    uint bits = floatBitsToUint(single);
-    if (double(single) != value && value == value && !isinf(single) && (bits & 1u) == 0u)
-        single = uintBitsToFloat(abs(double(single)) < abs(value) ? bits + 1u : bits - 1u);
-#endif
-    return single;
-}
 
 // ---- memory that other work may add to
 
 uint next_word(uint seen, uint shift, REAL value)
 {
     if (DESTINATION == F32)
-        return floatBitsToUint(float(ADDS ? REAL(uintBitsToFloat(seen)) + value : value));
-    REAL sum = ADDS ? REAL(from_half(seen >> shift & 0xFFFFu)) + value : value;
-    return seen & ~(0xFFFFu << shift) | to_half(to_odd(sum)) << shift;
+        return floatBitsToUint(to_float(ADDS ? to_real(uintBitsToFloat(seen)) + value : value));
+    REAL sum = ADDS ? to_real(from_half(DESTINATION, seen >> shift & 0xFFFFu)) + value : value;
+    return seen & ~(0xFFFFu << shift) | to_half(DESTINATION, sum) << shift;
 }
 
 void put(uint64_t address, REAL value)

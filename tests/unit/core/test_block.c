@@ -202,6 +202,21 @@ static void forward_block_has_data_and_no_gradient(void **unused)
     }
 }
 
+/* Items would lie behind the end of a tensor that has fewer elements. */
+static void tensor_with_fewer_elements_than_items_is_not_dense(void **unused)
+{
+    static const int64_t three[1] = {3};
+    ddisp_tensor *six = n;
+    (void)unused;
+    ok(ddisp_tensor_create(device, DDISP_DTYPE_I32, 1, three, 0, &n));
+    launch(DDISP_MODE_FORWARD);
+    assert_int_equal(kept.tensors[1].shape[0], 3);
+    assert_int_equal(kept.tensors[1].flags, 0);
+    assert_int_equal(kept.tensors[2].flags, DDISP_DEVICE_TENSOR_DENSE);
+    ddisp_tensor_release(n);
+    n = six;
+}
+
 static void backward_block_has_both_gradients(void **unused)
 {
     static const int64_t six[1] = {6}, apart[1] = {2};
@@ -265,6 +280,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(forward_block_has_data_and_no_gradient, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tensor_with_fewer_elements_than_items_is_not_dense, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(backward_block_has_both_gradients, set_up, tear_down),
         cmocka_unit_test_setup_teardown(frozen_input_has_a_null_address_under_guard, set_up,
                                         tear_down),
