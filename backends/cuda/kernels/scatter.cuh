@@ -4,9 +4,9 @@
 // before, each lane adds to a sum of its own, and memory is touched only when the cell changes; so
 // sorted and constant indices run at the speed of reading. Else lanes that meet the same cell are
 // found (match) and summed first. A match takes time for every cell that it finds, more than a few
-// meetings cost: where the first items have hardly a cell in common the next few go without. What
-// is left goes to memory, or, where there are few cells, to copies of them in the group's shared
-// memory that are added to memory at the end.
+// meetings cost: where lanes have hardly a cell in common the next items go without. What is left
+// goes to memory, or, where there are few cells, to copies of them in the group's shared memory
+// that are added to memory at the end; there only crowds are worth a match.
 //
 // A kind of sum (SUMS) says what an element becomes, and how it is added to either memory.
 #ifndef DDISP_CUDA_SCATTER_CUH
@@ -14,8 +14,10 @@
 
 #include "common.cuh"
 
-// ALONE: so many different cells among the lanes are as good as no meetings.
-enum : uint32_t { ITEMS = 4, RUN = LANES * ITEMS, ALONE = 28 };
+// ALONE: so many different cells among the lanes are as good as no meetings in memory; CROWD: more
+// meetings than this at one cell take longer in shared memory than a match. TRUST: items that go
+// without a match after one that was not worth it.
+enum : uint32_t { ITEMS = 4, RUN = LANES * ITEMS, ALONE = 28, CROWD = 6, TRUST = 15 };
 
 // Memory of a cell.
 DEVICE char *memory_of(const work_scatter &work, uint64_t cell)
@@ -54,6 +56,14 @@ template <typename SUM> DEVICE SUM sum_of_lanes(SUM sum, uint32_t lane)
         sum = sum + from_lane(sum, lane ^ distance);
     }
     return sum;
+}
+
+// Whether it is not worth it to look for meetings, given those that were found.
+template <bool SHARES> DEVICE bool are_alone(uint32_t peers, bool leads)
+{
+    if (SHARES)
+        return __all_sync(ALL_LANES, __popc(peers) <= (int)CROWD);
+    return __popc(__ballot_sync(ALL_LANES, leads)) >= (int)ALONE;
 }
 
 // Where this lane's items lie: first, first + LANES, ... What is past the end is the last one
@@ -167,7 +177,7 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
     }
     CELL last = nowhere;
     sum run = SUMS::zero();
-    uint32_t skipped = 0;
+    uint32_t skipped = 0, trusted = 0; // items that go without a match
     uint64_t first = ((uint64_t)blockIdx.x * WARPS + warp) * RUN;
     bool goes_on;
     do { // once more at the end, with no items: that puts the last run away
@@ -188,7 +198,6 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 value[k] = 0;
             }
         }
-        bool are_alone = false;
         for (uint32_t k = 0; k < ITEMS; k++) {
             KEEP_LOOP(k);
             CELL where = cell[0];
@@ -211,11 +220,13 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 leads = lane == 0;
                 last = now;
                 run = begun;
-            } else if (!are_alone) {
+            } else if (trusted > 0) {
+                trusted--;
+            } else {
                 uint32_t peers = __match_any_sync(ALL_LANES, where);
                 what = sum_of_peers(what, peers, lane);
                 leads = (peers & ((1u << lane) - 1)) == 0;
-                are_alone = __popc(__ballot_sync(ALL_LANES, leads)) >= (int)ALONE;
+                trusted = are_alone<SHARES>(peers, leads) ? TRUST : 0;
             }
             if (leads && where != nowhere) {
                 if (SHARES)

@@ -3,9 +3,9 @@
 // 32 neighbours take runs of neighbouring items. While all of a subgroup meet the one cell that they met
 // before, each adds to a sum of its own, and memory is touched only when the cell changes; so sorted and
 // constant indices run at the speed of reading. Else those that meet the same cell are found and summed
-// first. To find them takes longer than a few meetings cost: where the first items have hardly a cell in
-// common the next few go without. What is left goes to memory, or, where there are few cells, to copies
-// of them in the group's memory that are added to memory at the end.
+// first. To find them takes longer than a few meetings cost: where neighbours have hardly a cell in common
+// the next items go without. What is left goes to memory, or, where there are few cells, to copies of them
+// in the group's memory that are added to memory at the end; there only crowds are worth looking for.
 //
 // Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
 // size, and all loops are the same for the whole group.
@@ -15,6 +15,10 @@
 
 #define ITEMS 4u
 const uint RUN = 32u, TILE = GROUP * ITEMS;
+// More meetings than this at one cell take longer in the group's memory than to find and sum them.
+const uint CROWD = 6u;
+// Items that go without a look for meetings, after one where it was not worth it.
+const uint TRUST = 15u;
 
 #ifdef PARTITIONED
 // subgroups have 32 invocations where the device has this
@@ -126,8 +130,16 @@ void fetch(uint64_t first, bool whole, out uint cell[ITEMS], out REAL value[ITEM
     }
 }
 
-// are_alone: those before had hardly a cell in common.
-void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout bool are_alone)
+// Whether it is not worth it to look for meetings, given those that were found.
+bool are_alone(MASK peers, bool leads)
+{
+    if ((FORM & SHARES) != 0u)
+        return subgroupAll(count_of(peers) <= CROWD);
+    return count_of(ballot(leads)) * 8u >= gl_SubgroupSize * 7u;
+}
+
+// trusted: so many items go without a look for meetings.
+void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout uint trusted)
 {
     if (subgroupAll(where == last)) {
         run = plus(run, what);
@@ -142,11 +154,13 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
         leads = gl_SubgroupInvocationID == 0u;
         last = now;
         run = begun;
-    } else if (!are_alone) {
+    } else if (trusted > 0u) {
+        trusted--;
+    } else {
         MASK peers = peers_of(where);
         what = sum_of_peers(what, peers);
         leads = rank_in(peers) == 0u;
-        are_alone = count_of(ballot(leads)) * 8u >= gl_SubgroupSize * 7u;
+        trusted = are_alone(peers, leads) ? TRUST : 0u;
     }
     if (leads && where != NOWHERE) {
         if ((FORM & SHARES) != 0u)
@@ -184,7 +198,7 @@ void scatter()
             clear_shared(i);
         barrier();
     }
-    uint last = NOWHERE, skipped_items = 0u;
+    uint last = NOWHERE, skipped_items = 0u, trusted = 0u;
     SUM run = zero();
     uint64_t tile = gl_WorkGroupID.x;
     bool goes_on;
@@ -200,9 +214,8 @@ void scatter()
                 value[k] = REAL(0);
             }
         }
-        bool are_alone = false;
         [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
-            add_one(own, cell[0], take(value[0]), last, run, are_alone);
+            add_one(own, cell[0], take(value[0]), last, run, trusted);
             [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
                 cell[j - 1u] = cell[j];
                 value[j - 1u] = value[j];
