@@ -207,7 +207,8 @@ ddisp_status ddisp__accumulate_options(const ddisp_context *context,
         status =
             ddisp__struct_read("options", options, sizeof *options, sizeof *options, out_options);
     uint64_t unknown =
-        out_options->flags & ~(DDISP_ACCUMULATE_DETERMINISTIC | DDISP_ACCUMULATE_CHECKED);
+        out_options->flags &
+        ~(DDISP_ACCUMULATE_DETERMINISTIC | DDISP_ACCUMULATE_CHECKED | DDISP_ACCUMULATE_EXCLUSIVE);
     if (!status && (unknown || out_options->reserved))
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "options.flags: unknown bits 0x%llx",
                            (unsigned long long)unknown);
@@ -218,8 +219,12 @@ ddisp_status ddisp__accumulate_options(const ddisp_context *context,
 
 static uint64_t backend_flags(const ddisp_accumulate_options *options)
 {
-    return options->flags & DDISP_ACCUMULATE_DETERMINISTIC ? DDISP_BACKEND_ACCUMULATE_DETERMINISTIC
-                                                           : 0;
+    uint64_t flags = 0;
+    if (options->flags & DDISP_ACCUMULATE_DETERMINISTIC)
+        flags |= DDISP_BACKEND_ACCUMULATE_DETERMINISTIC;
+    if (options->flags & DDISP_ACCUMULATE_EXCLUSIVE)
+        flags |= DDISP_BACKEND_ACCUMULATE_EXCLUSIVE;
+    return flags;
 }
 
 /* Sums into half precision stall; they are taken in an f32 temporary of the destination's shape. */

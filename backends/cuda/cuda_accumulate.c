@@ -187,14 +187,35 @@ static ddisp_status add_quads(cuda__device *device, cuda__stream *stream, const 
                                 (work.count + piece - 1) / piece, 0, &work);
 }
 
+/* Nobody else adds: words of 16 bytes where nothing has gaps, or elements of any layout. */
+static ddisp_status update(cuda__device *device, cuda__stream *stream, const elements *it,
+                           work_each *each, uint32_t f64)
+{
+    if (each->to_type != each->from_type || !is_dense(it) || (it->to | it->from) % 16 != 0) {
+        uint64_t groups = write_each(it, true, each);
+        return cuda__builtin_launch(device, stream, CUDA__KERNEL_UPDATE + f64, groups, 0, each);
+    }
+    work_words work = {.count = backend_axes_count(&it->axes),
+                       .to = it->to,
+                       .from = it->from,
+                       .alpha = each->alpha,
+                       .type = each->to_type};
+    uint64_t words = work.count / (16 / (uint64_t)it->to_size);
+    uint64_t groups = words ? (words + WORK_GROUP - 1) / WORK_GROUP : 1;
+    return cuda__builtin_launch(device, stream, CUDA__KERNEL_UPDATE_WORDS + f64, groups, 0, &work);
+}
+
 static ddisp_status run(cuda__device *device, cuda__stream *stream, const elements *it,
                         const ddisp_backend_tensor *destination, const ddisp_backend_tensor *source,
-                        double alpha, bool adds)
+                        double alpha, bool adds, bool exclusive)
 {
     work_each work = {.alpha = alpha, .to_type = destination->dtype, .from_type = source->dtype};
     uint32_t f64 = destination->dtype == DDISP_DTYPE_F64 || source->dtype == DDISP_DTYPE_F64;
     bool half = cuda__dtype_is_half(destination->dtype);
     bool line = it->axes.rank <= 1, gapless = it->axes.rank == 0 || it->axes.axis[0].stride[0] == 2;
+    if (adds && exclusive) {
+        return update(device, stream, it, &work, f64);
+    }
     if (adds && half && line && gapless) {
         return add_halves(device, stream, it, &work, f64);
     }
@@ -229,7 +250,7 @@ ddisp_status cuda__accumulate(void *device_handle, void *stream,
     cuda__scope scope;
     bool adds = operation == DDISP_BACKEND_ACCUMULATE_ADD;
     bool moves = !adds && alpha == 1.0 && destination->dtype == source->dtype;
-    (void)flags; /* the order of every sum is fixed anyway */
+    bool exclusive = (flags & DDISP_BACKEND_ACCUMULATE_EXCLUSIVE) != 0;
     elements it = collapse(destination, source);
     if (it.to_size == 0 || (!moves && !is_float(destination->dtype))) {
         return refuse_dtype(device, "accumulation into a destination", destination->dtype);
@@ -246,7 +267,7 @@ ddisp_status cuda__accumulate(void *device_handle, void *stream,
     } else if (adds && sums_over_axes(destination)) {
         status = cuda__reduce(device, stream, destination, source, alpha);
     } else {
-        status = run(device, stream, &it, destination, source, alpha, adds);
+        status = run(device, stream, &it, destination, source, alpha, adds, exclusive);
     }
     cuda__leave(device, &scope);
     return status;

@@ -58,13 +58,14 @@ static const struct {
     [CUDA__KERNEL_##kernel] = {"ddisp_" name "_f32", module},                                      \
     [CUDA__KERNEL_##kernel + 1] = {"ddisp_" name "_f64", (module) + 1},
     TWICE(STORE, "store", ELEMENTS) TWICE(ADD, "add", ELEMENTS) TWICE(ADD_ANY, "add_any", ELEMENTS)
-        TWICE(ADD_HALVES, "add_halves", ELEMENTS) TWICE(REDUCE, "reduce", REDUCE)
-            TWICE(SCATTER, "scatter", SCATTER) TWICE(SCATTER_WIDE, "scatter_wide", SCATTER)
-                TWICE(SCATTER_SHARED, "scatter_shared", SCATTER) TWICE(FIXED, "fixed", FIXED)
-                    TWICE(FIXED_WIDE, "fixed_wide", FIXED)
-                        TWICE(FIXED_SHARED, "fixed_shared", FIXED) TWICE(LARGEST, "largest", FIXED)
-                            TWICE(CLEAR, "clear", FIXED) TWICE(NOT_FINITE, "not_finite", FIXED)
-                                TWICE(FOLD, "fold", FIXED)
+        TWICE(ADD_HALVES, "add_halves", ELEMENTS) TWICE(UPDATE, "update", ELEMENTS)
+            TWICE(UPDATE_WORDS, "update_words", ELEMENTS) TWICE(REDUCE, "reduce", REDUCE)
+                TWICE(SCATTER, "scatter", SCATTER) TWICE(SCATTER_WIDE, "scatter_wide", SCATTER)
+                    TWICE(SCATTER_SHARED, "scatter_shared", SCATTER) TWICE(FIXED, "fixed", FIXED)
+                        TWICE(FIXED_WIDE, "fixed_wide", FIXED) TWICE(FIXED_SHARED, "fixed_shared",
+                                                                     FIXED)
+                            TWICE(LARGEST, "largest", FIXED) TWICE(CLEAR, "clear", FIXED)
+                                TWICE(NOT_FINITE, "not_finite", FIXED) TWICE(FOLD, "fold", FIXED)
 #undef TWICE
 };
 

@@ -19,7 +19,7 @@
 
 /** As in elements.comp. */
 enum { ADD, STORE, FILL, COPY };
-enum { ANY, LINES, HALVES, QUADS };
+enum { ANY, LINES, HALVES, QUADS, WORDS };
 
 typedef struct push {
     uint64_t axes;
@@ -226,9 +226,27 @@ static void cut_into_quads(const elements *it, vulkan__operation *operation, pus
     operation->groups = vulkan__divide_up(pushed->line / 4, VULKAN__GROUP * QUADS_EACH);
 }
 
+/** Whether elements can be read and stored by words of 16 bytes: aligned, gapless, of one type. */
+static bool goes_by_whole_words(const elements *it, ddisp_dtype to, ddisp_dtype from)
+{
+    return from == to && it->axes.rank == 1 && is_gapless(&it->axes.axis[0], it) &&
+           (it->to | it->from) % QUAD == 0;
+}
+
+static void cut_into_whole_words(const elements *it, vulkan__operation *operation, push *pushed)
+{
+    operation->constants[VULKAN__CONSTANT_FORM] = WORDS;
+    pushed->to = it->to;
+    pushed->from = it->from;
+    pushed->line = (uint64_t)it->axes.axis[0].extent;
+    uint64_t words = pushed->line * (uint64_t)it->to_size / QUAD;
+    operation->groups = words ? vulkan__divide_up(words, VULKAN__GROUP) : 1;
+}
+
 static ddisp_status compute(vulkan__device *device, vulkan__stream *stream, const elements *it,
                             const ddisp_backend_tensor *destination,
-                            const ddisp_backend_tensor *source, double alpha, bool adds)
+                            const ddisp_backend_tensor *source, double alpha, bool adds,
+                            bool exclusive)
 {
     push pushed = {0};
     float single = (float)alpha;
@@ -246,7 +264,9 @@ static ddisp_status compute(vulkan__device *device, vulkan__stream *stream, cons
     operation.constants[VULKAN__CONSTANT_OPERATION] = adds ? ADD : STORE;
     operation.constants[VULKAN__CONSTANT_TO] = destination->dtype;
     operation.constants[VULKAN__CONSTANT_FROM] = source->dtype;
-    if (adds && goes_by_quads(device, it, destination->dtype, source->dtype))
+    if (adds && exclusive && goes_by_whole_words(it, destination->dtype, source->dtype))
+        cut_into_whole_words(it, &operation, &pushed);
+    else if (adds && goes_by_quads(device, it, destination->dtype, source->dtype))
         cut_into_quads(it, &operation, &pushed);
     else if (goes_by_words(it, destination->dtype))
         cut_into_words(it, &operation, &pushed);
@@ -269,7 +289,7 @@ ddisp_status vulkan__accumulate(void *device_handle, void *stream,
     vulkan__device *device = device_handle;
     bool adds = operation == DDISP_BACKEND_ACCUMULATE_ADD;
     bool moves = !adds && alpha == 1.0 && destination->dtype == source->dtype;
-    (void)flags; /* the order of every sum is fixed anyway */
+    bool exclusive = (flags & DDISP_BACKEND_ACCUMULATE_EXCLUSIVE) != 0;
     elements it = collapse(destination, source, false);
     ddisp_status status = vulkan__alive(device);
     if (status != DDISP_STATUS_OK)
@@ -282,5 +302,5 @@ ddisp_status vulkan__accumulate(void *device_handle, void *stream,
         return move(device, stream, COPY, &it, 0);
     if (adds && sums_over_axes(destination))
         return vulkan__reduce(device, stream, destination, source, alpha);
-    return compute(device, stream, &it, destination, source, alpha, adds);
+    return compute(device, stream, &it, destination, source, alpha, adds, exclusive);
 }

@@ -157,6 +157,8 @@ enum {
 };
 /** accumulate and scatter_add: the result is bit-identical whatever the geometry and order. */
 #define DDISP_BACKEND_ACCUMULATE_DETERMINISTIC UINT64_C(1)
+/** accumulate: nobody else touches the destination meanwhile; of use to a backend, or ignored. */
+#define DDISP_BACKEND_ACCUMULATE_EXCLUSIVE UINT64_C(2)
 
 /** fold: an element of the shadow is two integers, the second in units of 2^-30 of the first's. */
 #define DDISP_BACKEND_FOLD_WIDE UINT64_C(1)

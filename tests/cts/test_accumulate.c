@@ -88,7 +88,7 @@ static int64_t right(const sum_case *c)
     return cells ? total / cells + 1 : 0;
 }
 
-static void check(cts *t, uint64_t *state, const sum_case *c)
+static void check_one(cts *t, uint64_t *state, const sum_case *c)
 {
     int64_t cells = count(c->to_rank, c->to_shape), terms = count(c->from_rank, c->from_shape);
     assert_true(cells <= MOST && terms <= MOST);
@@ -122,6 +122,15 @@ static void check(cts *t, uint64_t *state, const sum_case *c)
                   ddisp_dtype_name(c->to_type), c->alpha, ddisp_dtype_name(c->from_type),
                   c->to_rank, c->from_rank, (long long)i, got[i], sums[i], bound);
     }
+}
+
+/* Beside others, and alone. */
+static void check(cts *t, uint64_t *state, const sum_case *c)
+{
+    sum_case alone = *c;
+    alone.flags |= DDISP_ACCUMULATE_EXCLUSIVE;
+    check_one(t, state, c);
+    check_one(t, state, &alone);
 }
 
 /* ---- accumulate */

@@ -226,7 +226,7 @@ template <typename SUMS, typename CELL, bool SHARES> DEVICE void scatter(const w
                 uint32_t peers = __match_any_sync(ALL_LANES, where);
                 what = sum_of_peers(what, peers, lane);
                 leads = (peers & ((1u << lane) - 1)) == 0;
-                trusted = are_alone<SHARES>(peers, leads) ? TRUST : 0;
+                trusted = are_alone<SHARES>(peers, leads) ? (uint32_t)TRUST : 0;
             }
             if (leads && where != nowhere) {
                 if (SHARES)

@@ -14,7 +14,7 @@
 #define WORK_GROUP 256
 #define WORK_BATCH 4
 /** The same of 16 bytes each, where nothing has gaps. */
-#define WORK_QUADS 2
+#define WORK_QUADS 1
 
 /** Element types, as ddisp_dtype numbers them. */
 enum { WORK_F16 = 10, WORK_BF16 = 11, WORK_F32 = 12, WORK_F64 = 13, WORK_I32 = 7, WORK_I64 = 9 };
@@ -64,6 +64,16 @@ typedef struct work_halves {
     uint32_t to_type, from_type;
     uint32_t reserved;
 } work_halves;
+
+/** update_words: to += alpha * from, of one type without gaps, aligned to 16 bytes, where nobody
+ * else adds. */
+typedef struct work_words {
+    uint64_t count; /* of elements */
+    work_address to, from;
+    double alpha;
+    uint32_t type;
+    uint32_t reserved;
+} work_words;
 
 /** add_quads: to += alpha * from, of f32 in fours without gaps, aligned to 16 bytes. */
 typedef struct work_quads {

@@ -3,7 +3,8 @@
 // aligned is moved 16 bytes at a time. A line's elements are taken by whole groups, several for an
 // invocation, a group's width apart, so that neighbours touch neighbours and many loads are under way at
 // once; where lines are short an invocation takes one element of any. Halves without gaps are taken by
-// words; where they are added to others of their kind, by two words at once.
+// words; where they are added to others of their kind, by two words at once. What nobody else adds to is
+// read and stored, 16 bytes at a time.
 #extension GL_GOOGLE_include_directive : require
 #ifdef NATIVE
 #define NATIVE_ADD
@@ -15,7 +16,7 @@
 // of OPERATION
 const uint ADD = 0u, STORE = 1u, FILL = 2u, COPY = 3u;
 // of FORM
-const uint ANY = 0u, LINES = 1u, HALVES = 2u, QUADS = 3u;
+const uint ANY = 0u, LINES = 1u, HALVES = 2u, QUADS = 3u, WORDS = 4u;
 const uint BATCH = 8u;
 const uint QUADS_EACH = 2u;
 
@@ -154,7 +155,7 @@ void halves(uint group)
     }
 }
 
-#if defined(NATIVE) && !defined(DOUBLE)
+#ifndef DOUBLE
 uint sum_of_pairs(uint old, uint value)
 {
     float lower = from_half(TO, old & 0xFFFFu) + scaled(alpha, from_half(TO, value & 0xFFFFu));
@@ -162,6 +163,43 @@ uint sum_of_pairs(uint old, uint value)
     return to_half(TO, upper) << 16 | to_half(TO, lower) & 0xFFFFu;
 }
 
+// One f32, or two halves.
+uint sum_of_bits(uint old, uint value)
+{
+    if (TO != F32)
+        return sum_of_pairs(old, value);
+    return floatBitsToUint(uintBitsToFloat(old) + scaled(alpha, uintBitsToFloat(value)));
+}
+
+uvec4 sum_of_words(uvec4 old, uvec4 value)
+{
+    return uvec4(sum_of_bits(old.x, value.x), sum_of_bits(old.y, value.y), sum_of_bits(old.z, value.z),
+                 sum_of_bits(old.w, value.w));
+}
+#else
+uvec4 sum_of_words(uvec4 old, uvec4 value)
+{
+    dvec2 sum = dvec2(packDouble2x32(old.xy) + scaled(alpha, packDouble2x32(value.xy)),
+                      packDouble2x32(old.zw) + scaled(alpha, packDouble2x32(value.zw)));
+    return uvec4(unpackDouble2x32(sum.x), unpackDouble2x32(sum.y));
+}
+#endif
+
+// Whole words; the first group takes the few elements behind them too.
+void words(uint group)
+{
+    const uint size = size_of(TO), each = 16u / size; // of a word
+    const uint64_t whole = line / each, n = uint64_t(group) * GROUP + gl_LocalInvocationIndex;
+    if (n < whole) {
+        Quad target = Quad(to + 16ul * n);
+        target.value = sum_of_words(SourceQuad(to + 16ul * n).value, SourceQuad(from + 16ul * n).value);
+    }
+    const uint64_t last = whole * each + gl_LocalInvocationIndex;
+    if (group == 0u && last < line)
+        put(to + last * size, scaled(alpha, load_number(FROM, from + last * size)));
+}
+
+#if defined(NATIVE) && !defined(DOUBLE)
 uint64_t sum_of_quads(uint64_t old, uint64_t value)
 {
     uvec2 olds = unpackUint2x32(old), values = unpackUint2x32(value);
@@ -208,7 +246,9 @@ void main()
             several(group);
         else if (FORM == HALVES)
             halves(group);
-        else
+        else if (FORM == QUADS)
             quads(group);
+        else
+            words(group);
     }
 }

@@ -153,9 +153,10 @@ class Tensor(Handle):
         """Copies the elements of a tensor that has this shape or broadcasts to it."""
         lib.ddisp_tensor_copy(self._handle, source._handle, handle_of(stream))
 
-    def accumulate(self, source: Tensor, alpha: float = 1, deterministic: bool = False, stream: Optional[Stream] = None) -> None:
-        """self += alpha * source, broadcasting either way: what self has one of is summed."""
-        options = _options(_abi.ACCUMULATE_DETERMINISTIC if deterministic else 0)
+    def accumulate(self, source: Tensor, alpha: float = 1, deterministic: bool = False, stream: Optional[Stream] = None,
+                   exclusive: bool = False) -> None:
+        """self += alpha * source, broadcasting either way: what self has one of is summed. exclusive: nobody else adds to self meanwhile."""
+        options = _options((_abi.ACCUMULATE_DETERMINISTIC if deterministic else 0) | (_abi.ACCUMULATE_EXCLUSIVE if exclusive else 0))
         lib.ddisp_tensor_accumulate(self._handle, source._handle, alpha, C.byref(options), handle_of(stream))
 
     def scatter_add(self, axis: int, index: Tensor, source: Tensor, deterministic: bool = False, checked: bool = False,

@@ -248,7 +248,7 @@ static void check_accumulate(array *to, const array *from, double alpha, uint32_
         put(to->tensor.dtype, at, value);
     }
     ddisp_status status =
-        table->accumulate(device, stream, &to->tensor, &from->tensor, alpha, operation, below(2));
+        table->accumulate(device, stream, &to->tensor, &from->tensor, alpha, operation, below(4));
     if (status != DDISP_STATUS_OK) {
         fail_msg("%s: %s", what, sample_message);
     }

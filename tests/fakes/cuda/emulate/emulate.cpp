@@ -142,6 +142,8 @@ void emulated_run(void (*kernel)(const void *work), const void *work, unsigned i
     X(ddisp_add_##number)                                                                          \
     X(ddisp_add_any_##number)                                                                      \
     X(ddisp_add_halves_##number)                                                                   \
+    X(ddisp_update_##number)                                                                       \
+    X(ddisp_update_words_##number)                                                                 \
     X(ddisp_reduce_##number)                                                                       \
     X(ddisp_scatter_##number)                                                                      \
     X(ddisp_scatter_wide_##number)                                                                 \

@@ -142,6 +142,10 @@ static inline void red(char *to, uint64_t value)
     emulated_add(to, value);
 }
 
+struct uint4 {
+    uint32_t x, y, z, w;
+};
+
 struct float4 {
     float x, y, z, w;
 };
@@ -191,6 +195,28 @@ static inline float __uint_as_float(uint32_t bits)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+static inline double __hiloint2double(int high, int low)
+{
+    uint64_t bits = (uint64_t)(uint32_t)high << 32 | (uint32_t)low;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline int __double2loint(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (int)(uint32_t)bits;
+}
+
+static inline int __double2hiint(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (int)(uint32_t)(bits >> 32);
 }
 
 static inline uint32_t __float_as_uint(float value)
