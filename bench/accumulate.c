@@ -40,7 +40,7 @@
     } while (0)
 
 #define MOST_DEVICES 4
-#define DENSE_ROWS   5
+#define DENSE_ROWS   7
 #define MOST_ROWS    (MOST_DEVICES * DENSE_ROWS)
 
 /** A device with its copies of the data. */
@@ -207,7 +207,10 @@ static void scatter_plain(const row *it)
 
 static void accumulate(const row *it)
 {
-    CHECK(ddisp_tensor_accumulate(it->to, it->from, 1, NULL, NULL));
+    ddisp_accumulate_options options = DDISP_ZERO;
+    options.size = (uint32_t)sizeof options;
+    options.flags = it->flags;
+    CHECK(ddisp_tensor_accumulate(it->to, it->from, 1, &options, NULL));
 }
 
 static void copy(const row *it)
@@ -378,7 +381,10 @@ static void climb(setup *s)
 static void dense(setup *s)
 {
     static const char *const names[DENSE_ROWS] = {"copy", "fill", "accumulate f32",
-                                                  "accumulate f16", "sum of all f32"};
+                                                  "accumulate f16", "sum of all f32",
+                                                  "accumulate f32, exclusive",
+                                                  "accumulate f16, exclusive"};
+    static const uint64_t exclusive = DDISP_ACCUMULATE_EXCLUSIVE;
     row rows[MOST_DEVICES * DENSE_ROWS];
     for (uint32_t k = 0; k < s->rig_count; k++) {
         rig *on = &s->rigs[k];
@@ -390,12 +396,14 @@ static void dense(setup *s)
         at[3] =
             (row){names[3], on, accumulate, make(on, DDISP_DTYPE_F16, on->n), on->source[1], 0, 0};
         at[4] = (row){names[4], on, accumulate, make(on, DDISP_DTYPE_F32, 1), on->source[0], 0, 0};
+        at[5] = (row){names[5], on, accumulate, to, on->source[0], exclusive, 0};
+        at[6] = (row){names[6], on, accumulate, at[3].to, on->source[1], exclusive, 0};
     }
     uint32_t count = s->rig_count * DENSE_ROWS;
     measure(s, rows, count, "dense");
     for (uint32_t k = 0; k < count; k++) {
         /* bytes that each reads and writes, beside those of the copy */
-        static const double parts[DENSE_ROWS] = {1, 0.5, 1.5, 0.75, 0.5};
+        static const double parts[DENSE_ROWS] = {1, 0.5, 1.5, 0.75, 0.5, 1.5, 0.75};
         const row *first = &rows[k - k % DENSE_ROWS];
         double cuda = on_cuda(rows, count, &rows[k]);
         if (!s->json)
@@ -403,7 +411,7 @@ static void dense(setup *s)
                    rows[k].on->info.backend, rows[k].us,
                    parts[k % DENSE_ROWS] * first->us / rows[k].us,
                    cuda > 0 ? rows[k].us / cuda : 0);
-        if (k % DENSE_ROWS != 1 && k % DENSE_ROWS != 2)
+        if (k % DENSE_ROWS == 0 || k % DENSE_ROWS == 3 || k % DENSE_ROWS == 4)
             ddisp_tensor_release(rows[k].to);
     }
 }
