@@ -9,20 +9,21 @@
 
 #include <string.h>
 
-/** Sums of so many bytes have room in the memory of a group; copies of them up to fewer, so that
- * enough groups run at once. */
+/** Sums of so many bytes have room in the memory of a group; copies of them up to far fewer: with
+ * more than 8 KiB a group NVIDIA's driver lets only few groups run at once (on an H200 twice as
+ * much memory took up to twice the time, and copies saved next to none). */
 #define SHARED_BYTES UINT64_C(40960)
-#define COPIES_BYTES UINT64_C(24576)
+#define COPIES_BYTES UINT64_C(8192)
 #define SPARE_BYTES  UINT64_C(64) /* of a group's memory, for the count of what is skipped */
 #define MOST_COPIES  8u
 /** With fewer elements for a cell than this its copies would cost more than they save. */
 #define WORTH_SHARING UINT64_C(8)
 #define LEAST_SHARED  UINT64_C(16384)
 /** Groups on a multiprocessor: many, so that they end together; but each adds its cells in the end,
- * and where those are more than a few only as many as run at once in any case. */
-#define GROUPS_MANY UINT32_C(16)
-#define GROUPS_FEW  UINT32_C(4)
-#define FEW_CELLS   UINT64_C(64)
+ * so that all groups of one multiprocessor add at most so many, or there are few. */
+#define GROUPS_MANY UINT64_C(16)
+#define GROUPS_FEW  UINT64_C(4)
+#define CELLS_ADDED UINT64_C(16384)
 
 #define HEAD_BYTES UINT64_C(256)
 /** Up to here every element is looked at for the bound; beyond, a sample of about as many as below,
@@ -182,8 +183,9 @@ static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter 
     operation.constants[VULKAN__CONSTANT_SHARED] = (uint32_t)(shared_bytes / element_bytes);
     s->pushed.cells = (uint32_t)s->cells;
     s->pushed.copies = (uint32_t)copies;
-    return run(device, stream, s, shader, groups, s->cells > FEW_CELLS ? GROUPS_FEW : GROUPS_MANY,
-               &operation);
+    uint64_t each = CELLS_ADDED / s->cells;
+    each = each > GROUPS_MANY ? GROUPS_MANY : each < GROUPS_FEW ? GROUPS_FEW : each;
+    return run(device, stream, s, shader, groups, (uint32_t)each, &operation);
 }
 
 static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const scatter *s,
