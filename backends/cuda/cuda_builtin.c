@@ -62,10 +62,9 @@ static const struct {
             TWICE(UPDATE_WORDS, "update_words", ELEMENTS) TWICE(REDUCE, "reduce", REDUCE)
                 TWICE(SCATTER, "scatter", SCATTER) TWICE(SCATTER_WIDE, "scatter_wide", SCATTER)
                     TWICE(SCATTER_SHARED, "scatter_shared", SCATTER) TWICE(FIXED, "fixed", FIXED)
-                        TWICE(FIXED_WIDE, "fixed_wide", FIXED) TWICE(FIXED_SHARED, "fixed_shared",
-                                                                     FIXED)
-                            TWICE(LARGEST, "largest", FIXED) TWICE(CLEAR, "clear", FIXED)
-                                TWICE(NOT_FINITE, "not_finite", FIXED) TWICE(FOLD, "fold", FIXED)
+                        TWICE(FIXED_WIDE, "fixed_wide", FIXED)
+                            TWICE(FIXED_SHARED, "fixed_shared", FIXED)
+                                TWICE(PREPARE, "prepare", FIXED) TWICE(FINISH, "finish", FIXED)
 #undef TWICE
 };
 

@@ -123,39 +123,39 @@ static ddisp_status add(cuda__device *device, cuda__stream *stream, scatter *s)
     return run(device, stream, s, kernel, groups, COUNTER_BYTES);
 }
 
+/* Sums of zero, and their bound from so many elements. */
+static ddisp_status prepare(cuda__device *device, cuda__stream *stream, scatter *s,
+                            uint64_t looked_at)
+{
+    uint64_t words = s->work.cells.count * s->whole_bytes / 8;
+    return run(device, stream, s, CUDA__KERNEL_PREPARE,
+               divide_up(looked_at > words ? looked_at : words, ITEMS_OF_A_GROUP), 0);
+}
+
 /* Once more with the true bound, should an element be beyond the sampled one: kernels look. */
 static ddisp_status add_again(cuda__device *device, cuda__stream *stream, scatter *s)
 {
-    work_scatter *work = &s->work;
-    uint64_t words = work->cells.count * s->whole_bytes / 8;
-    work->again = 1;
-    ddisp_status status = run(device, stream, s, CUDA__KERNEL_LARGEST,
-                              divide_up(work->items.count, ITEMS_OF_A_GROUP), 0);
-    if (status == DDISP_STATUS_OK) {
-        status = run(device, stream, s, CUDA__KERNEL_CLEAR, divide_up(words, ITEMS_OF_A_GROUP), 0);
-    }
+    s->work.again = 1;
+    ddisp_status status = prepare(device, stream, s, s->work.items.count);
     if (status == DDISP_STATUS_OK) {
         status = add(device, stream, s);
     }
-    work->again = 0;
+    s->work.again = 0;
     return status;
 }
 
-static ddisp_status add_fixed(cuda__device *device, cuda__stream *stream, scatter *s,
-                              uint64_t size_bytes)
+static ddisp_status add_fixed(cuda__device *device, cuda__stream *stream, scatter *s)
 {
     work_scatter *work = &s->work;
     uint64_t items = work->items.count, runs = divide_up(items, RUN);
-    cu__result result = device->api->memset_d8_async(work->head, 0, size_bytes, stream->handle);
+    cu__result result = device->api->memset_d8_async(work->head, 0, HEAD_BYTES, stream->handle);
     if (result != CU__SUCCESS) {
         return cuda__fail(device, result, "cuMemsetD8Async");
     }
     bool samples = items > LOOK_AT_ALL;
     work->sample_step = samples ? (uint32_t)divide_up(runs, SAMPLE_RUNS) : 1;
     work->headroom_log2 = samples ? HEADROOM_LOG2 : 0;
-    uint64_t looked_at = divide_up(runs, work->sample_step) * RUN;
-    ddisp_status status =
-        run(device, stream, s, CUDA__KERNEL_LARGEST, divide_up(looked_at, ITEMS_OF_A_GROUP), 0);
+    ddisp_status status = prepare(device, stream, s, divide_up(runs, work->sample_step) * RUN);
     if (status == DDISP_STATUS_OK) {
         status = add(device, stream, s);
     }
@@ -163,11 +163,8 @@ static ddisp_status add_fixed(cuda__device *device, cuda__stream *stream, scatte
         status = add_again(device, stream, s);
     }
     if (status == DDISP_STATUS_OK) {
-        status = run(device, stream, s, CUDA__KERNEL_NOT_FINITE, divide_up(items, WORK_GROUP), 0);
-    }
-    if (status == DDISP_STATUS_OK) {
-        status =
-            run(device, stream, s, CUDA__KERNEL_FOLD, divide_up(work->cells.count, WORK_GROUP), 0);
+        uint64_t most = items > work->cells.count ? items : work->cells.count;
+        status = run(device, stream, s, CUDA__KERNEL_FINISH, divide_up(most, WORK_GROUP), 0);
     }
     return status;
 }
@@ -199,7 +196,7 @@ ddisp_status cuda__scatter_add(void *device_handle, void *stream_handle,
     }
     s.work.head = memory;
     s.work.sums = memory + HEAD_BYTES;
-    status = add_fixed(device, stream, &s, size_bytes);
+    status = add_fixed(device, stream, &s);
     cuda__work_give(device, stream, memory);
 leave:
     cuda__leave(device, &scope);

@@ -393,7 +393,7 @@ void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan
 }
 
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,
-                                  const vulkan__scratch *scratch)
+                                  const vulkan__scratch *scratch, uint64_t size_bytes)
 {
     ddisp_status status = vulkan__batch_begin(device, stream);
     if (status != DDISP_STATUS_OK)
@@ -401,6 +401,6 @@ ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream
     const ddisp_backend_access access = {scratch->range, 1, 0};
     vulkan__batch_order(device, stream, &access, 1);
     device->table.vkCmdFillBuffer(stream->open->commands, scratch->place.buffer,
-                                  scratch->place.offset, scratch->range.size_bytes / 4 * 4, 0);
+                                  scratch->place.offset, size_bytes, 0);
     return DDISP_STATUS_OK;
 }

@@ -83,8 +83,9 @@ typedef struct vulkan__scratch {
 ddisp_status vulkan__scratch_take(vulkan__device *device, vulkan__stream *stream,
                                   uint64_t size_bytes, vulkan__scratch *out_scratch);
 void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch);
+/** Zeroes its first bytes, a multiple of 4. */
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,
-                                  const vulkan__scratch *scratch);
+                                  const vulkan__scratch *scratch, uint64_t size_bytes);
 
 /** destination += alpha * source where the destination has strides of 0 (vulkan_reduce.c). */
 ddisp_status vulkan__reduce(vulkan__device *device, vulkan__stream *stream,

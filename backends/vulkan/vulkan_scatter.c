@@ -37,7 +37,7 @@
 /** As in kernels/items.glsl. */
 enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8 };
 /** As in kernels/finish.comp. */
-enum { LARGEST, CLEAR, NOT_FINITE, FOLD };
+enum { PREPARE, FINISH };
 
 typedef struct push {
     uint64_t axes;
@@ -197,14 +197,20 @@ static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const
                GROUPS_MANY, &operation);
 }
 
+/** Sums of zero, and their bound from so many elements. */
+static ddisp_status prepare(vulkan__device *device, vulkan__stream *stream, const scatter *s,
+                            uint64_t looked_at)
+{
+    uint64_t words = s->cells * s->whole_bytes / 8;
+    return finish(device, stream, s, PREPARE,
+                  vulkan__divide_up(looked_at > words ? looked_at : words, 4));
+}
+
 /** Once more with the true bound, should an element be beyond the sampled one: shaders look. */
 static ddisp_status add_again(vulkan__device *device, vulkan__stream *stream, scatter *s)
 {
     s->again = 1;
-    ddisp_status status = finish(device, stream, s, LARGEST, vulkan__divide_up(s->pushed.items, 4));
-    if (status == DDISP_STATUS_OK)
-        status =
-            finish(device, stream, s, CLEAR, vulkan__divide_up(s->cells * s->whole_bytes / 8, 4));
+    ddisp_status status = prepare(device, stream, s, s->pushed.items);
     if (status == DDISP_STATUS_OK)
         status = add(device, stream, s);
     s->again = 0;
@@ -217,18 +223,15 @@ static ddisp_status add_fixed(vulkan__device *device, vulkan__stream *stream, sc
     bool samples = items > LOOK_AT_ALL;
     s->pushed.sample_step = samples ? (uint32_t)vulkan__divide_up(runs, SAMPLE_RUNS) : 1;
     s->headroom_log2 = samples ? HEADROOM_LOG2 : 0;
-    uint64_t looked_at = vulkan__divide_up(runs, s->pushed.sample_step) * RUN;
-    ddisp_status status = vulkan__scratch_zero(device, stream, &s->scratch);
+    ddisp_status status = vulkan__scratch_zero(device, stream, &s->scratch, HEAD_BYTES);
     if (status == DDISP_STATUS_OK)
-        status = finish(device, stream, s, LARGEST, vulkan__divide_up(looked_at, 4));
+        status = prepare(device, stream, s, vulkan__divide_up(runs, s->pushed.sample_step) * RUN);
     if (status == DDISP_STATUS_OK)
         status = add(device, stream, s);
     if (status == DDISP_STATUS_OK && samples)
         status = add_again(device, stream, s);
     if (status == DDISP_STATUS_OK)
-        status = finish(device, stream, s, NOT_FINITE, items);
-    if (status == DDISP_STATUS_OK)
-        status = finish(device, stream, s, FOLD, s->cells);
+        status = finish(device, stream, s, FINISH, items > s->cells ? items : s->cells);
     return status;
 }
 

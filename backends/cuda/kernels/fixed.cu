@@ -223,16 +223,13 @@ KERNEL_OF(ddisp_fixed_shared, work_scatter)
 }
 
 // The largest finite magnitude: of every sample_step-th run of 32 elements, or, again, of all.
-KERNEL_OF(ddisp_largest, work_scatter)
+DEVICE void find_largest(const work_scatter &work, unsigned long long *found)
 {
-    SHARED unsigned long long found;
     work_head *head = (work_head *)work.head;
     const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const uint64_t step = work.again ? 1 : work.sample_step;
     const uint64_t runs = (work.items.count + LANES * step - 1) / (LANES * step);
     number most = 0;
-    if (work.again && !head->beyond)
-        return;
 #pragma unroll 1
     for (uint64_t run = ((uint64_t)blockIdx.x * WARPS + warp) * ITEMS; run < runs;
          run += (uint64_t)gridDim.x * WARPS * ITEMS) {
@@ -254,33 +251,40 @@ KERNEL_OF(ddisp_largest, work_scatter)
         }
     }
     if (threadIdx.x == 0)
-        found = 0;
+        *found = 0;
     __syncthreads();
     for (uint32_t distance = LANES / 2; distance > 0; distance /= 2) {
         number other = from_lane(most, lane ^ distance);
         most = other > most ? other : most;
     }
     if (lane == 0 && most > 0)
-        atomicMax(&found, (unsigned long long)__double_as_longlong((double)most));
+        atomicMax(found, (unsigned long long)__double_as_longlong((double)most));
     __syncthreads();
-    if (threadIdx.x == 0 && found)
-        atomicMax((unsigned long long *)(work.again ? &head->largest : &head->sampled), found);
+    if (threadIdx.x == 0 && *found)
+        atomicMax((unsigned long long *)(work.again ? &head->largest : &head->sampled), *found);
 }
 
-// Forgets the sums, if an element was beyond the bound.
-KERNEL_OF(ddisp_clear, work_scatter)
+DEVICE void clear_sums(const work_scatter &work)
 {
     const uint64_t words = work.cells.count * (sizeof(integer) / 8);
-    if (!((const work_head *)work.head)->beyond)
-        return;
 #pragma unroll 1
     for (uint64_t i = (uint64_t)blockIdx.x * WORK_GROUP + threadIdx.x; i < words;
          i += (uint64_t)gridDim.x * WORK_GROUP)
         ((uint64_t *)work.sums)[i] = 0;
 }
 
+// Before the elements are added: sums of zero, and their bound; again, if one was beyond it.
+KERNEL_OF(ddisp_prepare, work_scatter)
+{
+    SHARED unsigned long long found;
+    if (work.again && !((const work_head *)work.head)->beyond)
+        return;
+    clear_sums(work);
+    find_largest(work, &found);
+}
+
 // Adds the elements that are not finite, if there are any.
-KERNEL_OF(ddisp_not_finite, work_scatter)
+DEVICE void add_not_finite(const work_scatter &work)
 {
     uint32_t skipped = 0;
     if (!((const work_head *)work.head)->not_finite)
@@ -299,7 +303,7 @@ KERNEL_OF(ddisp_not_finite, work_scatter)
 }
 
 // Adds the sums to their cells.
-KERNEL_OF(ddisp_fold, work_scatter)
+DEVICE void fold(const work_scatter &work)
 {
     const int steps = -steps_log2(work, ((const work_head *)work.head)->beyond != 0);
     const number down[2] = {power(steps / 2), power(steps - steps / 2)};
@@ -310,4 +314,11 @@ KERNEL_OF(ddisp_fold, work_scatter)
         if (!is_nothing(sum))
             add(work.to_type, memory_of(work, cell), to_number(work, sum) * down[0] * down[1]);
     }
+}
+
+// After the elements are added.
+KERNEL_OF(ddisp_finish, work_scatter)
+{
+    add_not_finite(work);
+    fold(work);
 }

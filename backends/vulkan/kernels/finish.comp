@@ -1,6 +1,7 @@
 #version 460
 // finish.comp - what a deterministic scatter-add does before and after its items are counted
-// (integers.glsl): the largest magnitude; forgetting sums; elements that are not finite; adding sums.
+// (integers.glsl). Before: sums of zero, and the largest magnitude; again, if an element was beyond the
+// bound. After: elements that are not finite, and adding the sums.
 #extension GL_GOOGLE_include_directive : require
 #ifdef NATIVE
 #define NATIVE_ADD
@@ -9,7 +10,7 @@
 #include "integers.glsl"
 
 // of OPERATION
-const uint LARGEST = 0u, CLEAR = 1u, NOT_FINITE = 2u, FOLD = 3u;
+const uint PREPARE = 0u, FINISH = 1u;
 const uint BATCH = 4u;
 
 shared MAGNITUDE found[GROUP];
@@ -20,8 +21,6 @@ uint64_t stride() { return uint64_t(gl_NumWorkGroups.x) * GROUP; }
 void find_largest()
 {
     Head it = Head(head);
-    if (is_again() && it.beyond == 0u)
-        return;
     const uint64_t step = is_again() ? 1ul : uint64_t(sample_step);
     const uint64_t looked_at = (items + 32ul * step - 1ul) / (32ul * step) * 32ul;
     MAGNITUDE most = MAGNITUDE(0);
@@ -53,11 +52,8 @@ void find_largest()
         atomicMax(it.sampled, found[0]);
 }
 
-// Forgets the sums, if an element was beyond the bound.
-void clear()
+void clear_sums()
 {
-    if (Head(head).beyond == 0u)
-        return;
     const uint64_t words = Axes(axes + AXES_BYTES).count * (INTEGER_BYTES / 8u);
     for (uint64_t i = gl_GlobalInvocationID.x; i < words; i += stride())
         Long(sums + 8ul * i).value = 0ul;
@@ -100,12 +96,11 @@ void fold()
 
 void main()
 {
-    if (OPERATION == LARGEST)
-        find_largest();
-    else if (OPERATION == CLEAR)
-        clear();
-    else if (OPERATION == NOT_FINITE)
+    if (OPERATION == FINISH) {
         add_not_finite();
-    else
         fold();
+    } else if (!is_again() || Head(head).beyond != 0u) {
+        clear_sums();
+        find_largest();
+    }
 }

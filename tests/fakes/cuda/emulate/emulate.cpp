@@ -151,10 +151,8 @@ void emulated_run(void (*kernel)(const void *work), const void *work, unsigned i
     X(ddisp_fixed_##number)                                                                        \
     X(ddisp_fixed_wide_##number)                                                                   \
     X(ddisp_fixed_shared_##number)                                                                 \
-    X(ddisp_largest_##number)                                                                      \
-    X(ddisp_clear_##number)                                                                        \
-    X(ddisp_not_finite_##number)                                                                   \
-    X(ddisp_fold_##number)
+    X(ddisp_prepare_##number)                                                                      \
+    X(ddisp_finish_##number)
 
 #define DECLARE(name) extern "C" void name(const void *work);
 KERNELS(DECLARE)
