@@ -11,8 +11,8 @@
 #define _GNU_SOURCE /* syscall */
 #include "trace.h"
 #include "lower.h"
+#include "ranges.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ struct ddisp__trace {
     off_t at;             /* of the end of the list */
     bool has_events;
     waiting *first, *last;
-    int (*push)(const char *name); /* NULL: no tool */
-    int (*pop)(void);
+    bool has_tool; /* that reads ranges */
+    ddisp__ranges ranges;
 };
 
 static struct ddisp__trace process_trace = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
@@ -59,26 +59,12 @@ static bool put(struct ddisp__trace *trace, const char *text, size_t length, off
     return true;
 }
 
-/* The tool's library, which Nsight and its like preload where they say so by this variable. */
-static void find_tool(struct ddisp__trace *trace)
-{
-    if (!ddisp__environment("NVTX_INJECTION64_PATH"))
-        return;
-    void *library = dlopen("libnvToolsExt.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    void *push = library ? dlsym(library, "nvtxRangePushA") : NULL;
-    void *pop = library ? dlsym(library, "nvtxRangePop") : NULL;
-    if (!push || !pop)
-        return;
-    memcpy(&trace->push, &push, sizeof push);
-    memcpy(&trace->pop, &pop, sizeof pop);
-}
-
 static void open_trace(void)
 {
     static const char head[] = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
     struct ddisp__trace *trace = &process_trace;
     const char *path = ddisp__environment("DDISP_TRACE");
-    find_tool(trace);
+    trace->has_tool = ddisp__ranges_find(&trace->ranges);
     if (!path || !*path)
         return;
     trace->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -95,7 +81,7 @@ static void open_trace(void)
 ddisp__trace *ddisp__trace_open(void)
 {
     (void)pthread_once(&opened, open_trace);
-    return process_trace.file >= 0 || process_trace.push ? &process_trace : NULL;
+    return process_trace.file >= 0 || process_trace.has_tool ? &process_trace : NULL;
 }
 
 /* ---- device times */
@@ -180,16 +166,16 @@ static uint64_t mark(ddisp_stream *stream)
 void ddisp__trace_begin(ddisp__traced *traced)
 {
     const ddisp__trace *trace = traced->stream->device->context->trace;
-    if (trace->push)
-        (void)trace->push(traced->name);
+    if (trace->has_tool)
+        (void)trace->ranges.push(traced->name);
     traced->begin = trace->file >= 0 ? mark(traced->stream) : 0;
 }
 
 void ddisp__trace_cancel(const ddisp__traced *traced)
 {
     const ddisp__trace *trace = traced->stream->device->context->trace;
-    if (trace->pop)
-        (void)trace->pop();
+    if (trace->has_tool)
+        (void)trace->ranges.pop();
 }
 
 static void write_backings(const ddisp__launch *launch, char *text, size_t capacity)
