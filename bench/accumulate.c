@@ -380,8 +380,11 @@ static void climb(setup *s)
 
 static void dense(setup *s)
 {
-    static const char *const names[DENSE_ROWS] = {"copy", "fill", "accumulate f32",
-                                                  "accumulate f16", "sum of all f32",
+    static const char *const names[DENSE_ROWS] = {"copy",
+                                                  "fill",
+                                                  "accumulate f32",
+                                                  "accumulate f16",
+                                                  "sum of all f32",
                                                   "accumulate f32, exclusive",
                                                   "accumulate f16, exclusive"};
     static const uint64_t exclusive = DDISP_ACCUMULATE_EXCLUSIVE;

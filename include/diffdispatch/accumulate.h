@@ -55,8 +55,9 @@ typedef struct ddisp_accumulate_options {
  * destination has extent 1 (or no axis) the source is summed, where source has extent 1 (or no
  * axis) it is repeated. Sums are at least f32 (f64 when either is), rounded once into an f16 or
  * bf16 destination. Safe beside other streams that add to the same destination, unless EXCLUSIVE
- * says that there are none. f16, bf16, f32, f64. Returns OK, INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, READ_ONLY, ALIASED,
- * DEVICE_MISMATCH, UNSUPPORTED, OUT_OF_DEVICE_MEMORY, DEVICE_LOST.
+ * says that there are none. f16, bf16, f32, f64. Returns OK, INVALID_ARGUMENT, SHAPE_MISMATCH,
+ * DTYPE_MISMATCH, READ_ONLY, ALIASED, DEVICE_MISMATCH, UNSUPPORTED, OUT_OF_DEVICE_MEMORY,
+ * DEVICE_LOST.
  */
 DDISP_API ddisp_status ddisp_tensor_accumulate(ddisp_tensor *destination, ddisp_tensor *source,
                                                double alpha,
