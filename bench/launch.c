@@ -4,7 +4,8 @@
  * driver's own calls with the same arguments, which take turns with them block by block.
  *
  *   launch [--device cuda|vulkan|host] [--quick | --step] [--seconds N] [--json]
- *   launch --loop dynamic|prepared forward|backward TENSORS COUNT [--device D]   for callgrind
+ *   launch --loop dynamic|prepared|replayed forward|backward TENSORS COUNT [--device D]
+ *                                                                            for callgrind
  *
  * Times are the launching thread's CPU time per launch: of each block of launches the mean, of the
  * blocks the median; p99 is of launches that were timed alone. A block on Vulkan holds its
@@ -255,13 +256,15 @@ static void run_step(void)
 static int loop(char **values)
 {
     static subject s;
-    bool dynamic = strcmp(values[0], "dynamic") == 0;
+    enum kind kind = strcmp(values[0], "dynamic") == 0    ? DYNAMIC
+                     : strcmp(values[0], "replayed") == 0 ? GRAPH
+                                                          : PREPARED;
     ddisp_mode mode = strcmp(values[1], "backward") == 0 ? DDISP_MODE_BACKWARD : DDISP_MODE_FORWARD;
     uint32_t tensors = (uint32_t)strtoul(values[2], NULL, 10);
     ddisp_kernel *kernel = make_kernel(tensors, DDISP_DTYPE_F32, 0);
     prepare(&s, kernel, mode, tensors, false);
     for (unsigned long i = strtoul(values[3], NULL, 10); i > 0; i--)
-        one(&s, dynamic ? DYNAMIC : PREPARED);
+        one(&s, kind);
     finish(&s);
     ddisp_kernel_release(kernel);
     return 0;

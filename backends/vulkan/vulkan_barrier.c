@@ -6,13 +6,13 @@
  */
 #include "vulkan_internal.h"
 
-static vulkan__interval interval_of(const ddisp_backend_range *range)
+static inline vulkan__interval interval_of(const ddisp_backend_range *range)
 {
     uint64_t end = range->address + range->size_bytes;
     return (vulkan__interval){range->address, end < range->address ? UINT64_MAX : end};
 }
 
-static bool touches(const vulkan__interval *list, uint32_t count, vulkan__interval one)
+static inline bool meets(const vulkan__interval *list, uint32_t count, vulkan__interval one)
 {
     for (uint32_t i = 0; i < count; i++)
         if (list[i].begin < one.end && one.begin < list[i].end)
@@ -20,36 +20,70 @@ static bool touches(const vulkan__interval *list, uint32_t count, vulkan__interv
     return false;
 }
 
-static bool conflicts(const vulkan__tracker *tracker, const ddisp_backend_access *accesses,
+/** Nothing depends on what lies there. */
+static inline bool is_free(const ddisp_backend_access *access)
+{
+    return access->writes == 2 || access->range.size_bytes == 0;
+}
+
+static bool must_wait(const vulkan__tracker *tracker, const ddisp_backend_access *accesses,
                       uint32_t access_count)
 {
     if (tracker->unknown)
         return true;
     if (access_count == 0) /* it may touch anything */
         return tracker->read_count + tracker->write_count > 0;
-    for (uint32_t i = 0; i < access_count; i++) {
-        if (accesses[i].writes == 2 || accesses[i].range.size_bytes == 0)
+    for (uint32_t i = access_count; i > 0; i--) { /* results, which conflict most, come last */
+        const ddisp_backend_access *access = &accesses[i - 1];
+        if (is_free(access))
             continue;
-        vulkan__interval one = interval_of(&accesses[i].range);
-        if (touches(tracker->writes, tracker->write_count, one) ||
-            (accesses[i].writes && touches(tracker->reads, tracker->read_count, one)))
+        vulkan__interval one = interval_of(&access->range);
+        if (meets(tracker->writes, tracker->write_count, one) ||
+            (access->writes && meets(tracker->reads, tracker->read_count, one)))
             return true;
     }
     return false;
 }
 
-static void note(vulkan__tracker *tracker, const ddisp_backend_access *access)
+/** Leaves out what the first ranges hold already, so that the list does not grow in a loop. */
+static uint32_t drop_covered(vulkan__interval *list, uint32_t earlier, uint32_t count)
 {
-    vulkan__interval *list = access->writes ? tracker->writes : tracker->reads;
-    uint32_t *count = access->writes ? &tracker->write_count : &tracker->read_count;
-    vulkan__interval one = interval_of(&access->range);
-    for (uint32_t i = 0; i < *count; i++)
-        if (list[i].begin <= one.begin && one.end <= list[i].end)
-            return;
-    if (*count == VULKAN__TRACKED_RANGES)
+    uint32_t kept = earlier;
+    for (uint32_t i = earlier; i < count; i++) {
+        vulkan__interval one = list[i];
+        uint32_t k = earlier;
+        while (k > 0 && (list[k - 1].begin > one.begin || one.end > list[k - 1].end))
+            k--;
+        if (k == 0)
+            list[kept++] = one;
+    }
+    return kept;
+}
+
+/** Adds a command's accesses. They are not compared with each other, which would take the square of
+ * their number. */
+static void note(vulkan__tracker *tracker, const ddisp_backend_access *accesses,
+                 uint32_t access_count)
+{
+    const uint32_t earlier_reads = tracker->read_count, earlier_writes = tracker->write_count;
+    uint32_t reads = earlier_reads, writes = earlier_writes;
+    if (access_count == 0)
         tracker->unknown = true;
-    else
-        list[(*count)++] = one;
+    for (uint32_t i = 0; i < access_count; i++) {
+        const ddisp_backend_access *access = &accesses[i];
+        if (is_free(access))
+            continue;
+        if (reads == VULKAN__TRACKED_RANGES || writes == VULKAN__TRACKED_RANGES)
+            tracker->unknown = true;
+        else if (access->writes)
+            tracker->writes[writes++] = interval_of(&access->range);
+        else
+            tracker->reads[reads++] = interval_of(&access->range);
+    }
+    tracker->read_count =
+        earlier_reads ? drop_covered(tracker->reads, earlier_reads, reads) : reads;
+    tracker->write_count =
+        earlier_writes ? drop_covered(tracker->writes, earlier_writes, writes) : writes;
 }
 
 void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands)
@@ -88,11 +122,7 @@ void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
 void vulkan__batch_order(vulkan__device *device, vulkan__stream *stream,
                          const ddisp_backend_access *accesses, uint32_t access_count)
 {
-    if (conflicts(&stream->tracker, accesses, access_count))
+    if (must_wait(&stream->tracker, accesses, access_count))
         vulkan__batch_barrier(device, stream);
-    if (access_count == 0)
-        stream->tracker.unknown = true;
-    for (uint32_t i = 0; i < access_count; i++)
-        if (accesses[i].writes != 2 && accesses[i].range.size_bytes != 0)
-            note(&stream->tracker, &accesses[i]);
+    note(&stream->tracker, accesses, access_count);
 }

@@ -1,8 +1,8 @@
 /*
  * vulkan_batch.c - the commands of a stream: recorded into an open batch, ordered by barriers only
  * where one touches what another has written, and submitted as one. Each submission signals the
- * stream's timeline with its ticket. A batch whose submission failed for want of memory stays, and
- * is submitted by the next call.
+ * stream's timeline with its ticket, but for replays of graphs, many of which share one. A batch
+ * whose submission failed for want of memory stays, and is submitted by the next call.
  */
 #include "vulkan_internal.h"
 
@@ -90,7 +90,7 @@ ddisp_status vulkan__batch_open(vulkan__device *device, vulkan__stream *stream)
     return DDISP_STATUS_OK;
 }
 
-ddisp_status vulkan__batch_begin(vulkan__device *device, vulkan__stream *stream)
+ddisp_status vulkan__batch_renew(vulkan__device *device, vulkan__stream *stream)
 {
     if (stream->capture)
         return vulkan__graph_begin(device, stream);
@@ -153,48 +153,52 @@ static ddisp_status end(vulkan__device *device, vulkan__stream *stream, vulkan__
     return status;
 }
 
-ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream)
+/** Submits what was recorded; ticket 0: the next ticket stands for it. */
+static ddisp_status submit(vulkan__device *device, vulkan__stream *stream,
+                           const vulkan__batch *batch, const VkCommandBuffer *commands,
+                           uint32_t count, uint64_t ticket)
 {
-    ddisp_status status = check_stream(device, stream);
-    if (stream->capture) /* what was queued before was submitted then */
-        return status;
-    vulkan__batch *batch = stream->open;
-    if (status == DDISP_STATUS_OK && batch && batch->recording && !batch->ended)
-        status = end(device, stream, batch);
-    if (status != DDISP_STATUS_OK || !batch)
-        return status;
-
     VkSemaphore waits[VULKAN__BATCH_WAITS];
     VkPipelineStageFlags stages[VULKAN__BATCH_WAITS];
-    for (uint32_t i = 0; i < batch->wait_count; i++) {
+    uint32_t wait_count = batch ? batch->wait_count : 0;
+    for (uint32_t i = 0; i < wait_count; i++) {
         waits[i] = batch->waits[i]->timeline;
         stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     }
-    uint64_t ticket = atomic_load(&stream->submitted) + 1;
     const VkTimelineSemaphoreSubmitInfo values = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .waitSemaphoreValueCount = batch->wait_count,
-        .pWaitSemaphoreValues = batch->wait_tickets,
+        .waitSemaphoreValueCount = wait_count,
+        .pWaitSemaphoreValues = batch ? batch->wait_tickets : NULL,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &ticket,
     };
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .waitSemaphoreCount = batch->wait_count,
+        .pNext = ticket ? &values : NULL,
+        .waitSemaphoreCount = wait_count,
         .pWaitSemaphores = waits,
         .pWaitDstStageMask = stages,
-        .commandBufferCount = batch->recording ? 1 : 0,
-        .pCommandBuffers = &batch->commands,
-        .signalSemaphoreCount = 1,
+        .commandBufferCount = count,
+        .pCommandBuffers = commands,
+        .signalSemaphoreCount = ticket ? 1 : 0,
         .pSignalSemaphores = &stream->timeline,
     };
     vulkan__queue_lock(stream->queue);
     VkResult result = device->table.vkQueueSubmit(stream->queue->handle, 1, &info, VK_NULL_HANDLE);
     vulkan__queue_unlock(stream->queue);
-    if (result != VK_SUCCESS)
-        return vulkan__check(device, result, "vkQueueSubmit");
+    return vulkan__check(device, result, "vkQueueSubmit");
+}
 
+static void note_submitted(vulkan__stream *stream, vulkan__batch *batch, uint64_t ticket)
+{
+    if (ticket == 0) {
+        stream->silent++;
+        return;
+    }
+    stream->silent = 0;
+    atomic_store(&stream->submitted, ticket);
+    if (!batch)
+        return;
     batch->ticket = ticket;
     stream->open = NULL;
     if (stream->in_flight_last)
@@ -202,6 +206,34 @@ ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream
     else
         stream->in_flight = batch;
     stream->in_flight_last = batch;
-    atomic_store(&stream->submitted, ticket);
-    return DDISP_STATUS_OK;
+}
+
+ddisp_status vulkan__batch_submit_with(vulkan__device *device, vulkan__stream *stream,
+                                       VkCommandBuffer *recorded, uint32_t count)
+{
+    ddisp_status status = check_stream(device, stream);
+    if (stream->capture) /* what was queued before was submitted then */
+        return status;
+    vulkan__batch *batch = stream->open;
+    if (status == DDISP_STATUS_OK && batch && batch->recording && !batch->ended)
+        status = end(device, stream, batch);
+    if (status != DDISP_STATUS_OK || (!batch && count == 0 && stream->silent == 0))
+        return status;
+    /* Signals cost time, and a later one tells of all work before: replays in a row share one. */
+    bool silent = !batch && count && stream->silent + 1 < VULKAN__SILENT_REPLAYS;
+    uint64_t ticket = silent ? 0 : atomic_load(&stream->submitted) + 1;
+    bool has_own = batch && batch->recording;
+    if (has_own)
+        recorded[0] = batch->commands;
+    status = submit(device, stream, batch, recorded + (has_own ? 0 : 1), count + (has_own ? 1 : 0),
+                    ticket);
+    if (status == DDISP_STATUS_OK)
+        note_submitted(stream, batch, ticket);
+    return status;
+}
+
+ddisp_status vulkan__batch_submit(vulkan__device *device, vulkan__stream *stream)
+{
+    VkCommandBuffer own[1];
+    return vulkan__batch_submit_with(device, stream, own, 0);
 }

@@ -12,6 +12,7 @@ static void bind(vulkan__device *device, vulkan__stream *stream, const vulkan__v
     device->table.vkCmdBindPipeline(stream->open->commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                                     variant->pipeline);
     stream->bound = variant->pipeline;
+    stream->pushed = 0; /* by whom, and to which layout, is not known */
 }
 
 /** The barrier before the dispatch. A graph's launches may be given other memory, so they wait for
@@ -20,7 +21,7 @@ static void order(vulkan__device *device, vulkan__stream *stream,
                   const ddisp_backend_launch *launch)
 {
     if (stream->capture)
-        vulkan__batch_barrier(device, stream);
+        vulkan__batch_order(device, stream, NULL, 0);
     else
         vulkan__batch_order(device, stream, launch->accesses, launch->access_count);
 }
@@ -28,11 +29,8 @@ static void order(vulkan__device *device, vulkan__stream *stream,
 static ddisp_status take_block(vulkan__device *device, vulkan__stream *stream,
                                const ddisp_backend_launch *launch, vulkan__piece *out_block)
 {
-    ddisp_status status =
-        vulkan__ring_take(device, stream, &stream->arguments, launch->block_size_bytes, out_block);
-    if (status == DDISP_STATUS_OK)
-        memcpy(out_block->mapped, launch->block, launch->block_size_bytes);
-    return status;
+    return vulkan__arguments_write(device, stream, launch->block, launch->block_size_bytes,
+                                   out_block);
 }
 
 static ddisp_status launch_native(vulkan__device *device, vulkan__stream *stream,
@@ -80,8 +78,11 @@ ddisp_status vulkan__launch(void *device_handle, void *stream_handle,
     order(device, stream, launch);
     bind(device, stream, variant);
     VkCommandBuffer commands = stream->open->commands;
-    device->table.vkCmdPushConstants(commands, variant->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                     (uint32_t)sizeof block.address, &block.address);
+    if (stream->pushed != block.address) {
+        device->table.vkCmdPushConstants(commands, variant->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                         (uint32_t)sizeof block.address, &block.address);
+        stream->pushed = block.address;
+    }
     vulkan__dispatch(device, commands, variant, launch->grid);
     return stream->capture ? vulkan__graph_note(device, stream, launch, &block, NULL)
                            : DDISP_STATUS_OK;

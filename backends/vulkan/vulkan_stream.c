@@ -186,7 +186,8 @@ ddisp_status vulkan__stream_mark(void *device, void *stream_handle, uint64_t *ou
 
 uint64_t vulkan__stream_next_ticket(const vulkan__stream *stream)
 {
-    return atomic_load(&stream->submitted) + (stream->open && !stream->capture ? 1 : 0);
+    bool unsignalled = stream->silent || (stream->open && !stream->capture);
+    return atomic_load(&stream->submitted) + (unsignalled ? 1 : 0);
 }
 
 static void note_completed(vulkan__stream *stream, uint64_t ticket)

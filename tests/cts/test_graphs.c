@@ -104,6 +104,26 @@ static void ten_replays_are_ten_steps(cts *t)
     ddisp_graph_release(graph);
 }
 
+/* Each replay adds to what the one before left, and nobody waits; the graph goes while they run. */
+static void replays_in_a_row_add_up(cts *t)
+{
+    model m = make_model(t, cts_kernel(t, &cts_square));
+    const ddisp_arg args[2] = {DDISP_ARG(m.w), DDISP_ARG(m.y)};
+    const uint64_t keep = DDISP_LAUNCH_KEEP_UPSTREAM;
+    CTS_OK(launch(m.kernel, DDISP_MODE_BACKWARD, args, 2, keep, NULL)); /* makes the gradient */
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    ddisp_stream *stream = capturing(t);
+    if (!stream)
+        return;
+    CTS_OK(launch(m.kernel, DDISP_MODE_BACKWARD, args, 2, keep, stream));
+    ddisp_graph *graph = captured(stream);
+    for (int i = 0; i < 99; i++)
+        CTS_OK(ddisp_graph_launch(graph, stream));
+    ddisp_graph_release(graph);
+    CTS_OK(ddisp_stream_synchronize(stream, DDISP_TIMEOUT_INFINITE));
+    CTS_VALUES(m.gradient, 200, 400, -800);
+}
+
 /* Work before a replay on its stream is seen by it, and its results by work behind it. */
 static void a_replay_is_ordered_with_the_work_around_it(cts *t)
 {
@@ -466,6 +486,7 @@ const cts_test cts_graph_tests[] = {
     CTS_TEST(a_plan_looks_at_gradients_each_time),
     CTS_TEST(a_plan_refuses_as_often_as_it_is_asked),
     CTS_TEST(ten_replays_are_ten_steps),
+    CTS_TEST(replays_in_a_row_add_up),
     CTS_TEST(a_replay_is_ordered_with_the_work_around_it),
     CTS_TEST(a_graph_keeps_what_it_uses),
     CTS_TEST(sums_are_recorded_with_the_memory_they_need),

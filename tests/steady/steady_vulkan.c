@@ -36,7 +36,8 @@ void steady_check(uint64_t launches)
     uint64_t recorded = fake_vulkan_calls("vkCmdPushConstants") +
                         fake_vulkan_calls("vkCmdDispatch") +
                         fake_vulkan_calls("vkCmdPipelineBarrier");
-    assert_int_equal(fake_vulkan_calls("vkCmdPushConstants"), launches);
+    /* The arguments are the same each time: they are written once, and pushed once per batch. */
+    assert_in_range(fake_vulkan_calls("vkCmdPushConstants"), 1, batches);
     assert_int_equal(fake_vulkan_calls("vkCmdDispatch"), launches);
     assert_in_range(fake_vulkan_calls("vkCmdPipelineBarrier"), launches, launches + batches);
     /* Per batch: begin, bind, end, submit, and looking whether earlier ones are done. */

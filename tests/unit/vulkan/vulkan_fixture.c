@@ -239,6 +239,13 @@ void code_init(code *c, mul_code which)
     c->backend_code.block_size_bytes = (uint32_t)sizeof(mul_block);
 }
 
+void code_make_native(code *c)
+{
+    c->block = (ddisp_native_arg)DDISP_NATIVE(DDISP_SOURCE_BLOCK, 0);
+    c->entry.native = &c->block;
+    c->entry.native_count = 1;
+}
+
 void *variant_make(const fixture *f, const code *c, uint64_t switches)
 {
     ddisp_backend_code_info found = DDISP_ZERO;
@@ -257,42 +264,56 @@ void *variant_make(const fixture *f, const code *c, uint64_t switches)
     return variant;
 }
 
-ddisp_status mul_launch(const fixture *f, void *stream, void *variant, uint64_t n,
-                        const ddisp_backend_memory *data[3],
-                        const ddisp_backend_memory *gradients[3], uint64_t flags)
+void mul_request_fill(mul_request *request, const code *c, void *variant, uint64_t n,
+                      const ddisp_backend_memory *data[3], const ddisp_backend_memory *gradients[3],
+                      uint64_t flags)
 {
-    mul_block block = DDISP_ZERO;
-    ddisp_backend_access accesses[6] = DDISP_ZERO;
     uint32_t count = 0;
-    block.head.abi = DDISP_BLOCK_ABI;
-    block.head.size_bytes = (uint32_t)sizeof block;
-    block.head.items = n;
-    block.head.tensor_count = 3;
-    block.head.flags = flags;
+    memset(request, 0, sizeof *request);
+    mul_block *block = &request->block;
+    ddisp_backend_access *accesses = request->accesses;
+    block->head.abi = DDISP_BLOCK_ABI;
+    block->head.size_bytes = (uint32_t)sizeof *block;
+    block->head.items = n;
+    block->head.tensor_count = 3;
+    block->head.flags = flags;
     for (uint32_t i = 0; i < 3; i++) {
         if (data && data[i]) {
-            block.tensors[i].data = data[i]->address;
+            block->tensors[i].data = data[i]->address;
             accesses[count].range = range_of(data[i], 0, n * 4);
             accesses[count++].writes = i == 2 && !gradients;
         }
         if (gradients && gradients[i]) {
-            *(i == 2 ? &block.tensors[i].grad_read : &block.tensors[i].grad_add) =
+            *(i == 2 ? &block->tensors[i].grad_read : &block->tensors[i].grad_add) =
                 gradients[i]->address;
             accesses[count].range = range_of(gradients[i], 0, n * 4);
             accesses[count++].writes = i != 2;
         }
     }
-    ddisp_backend_launch launch = DDISP_ZERO;
-    launch.size = (uint32_t)sizeof launch;
-    launch.block_size_bytes = (uint32_t)sizeof block;
-    launch.variant = variant;
-    launch.block = &block;
-    launch.items = n;
-    launch.grid[0] = (uint32_t)((n + 63) / 64);
-    launch.grid[1] = launch.grid[2] = 1;
-    launch.group_size[0] = 64;
-    launch.group_size[1] = launch.group_size[2] = 1;
-    launch.accesses = accesses;
-    launch.access_count = count;
-    return f->table->launch(f->device, stream, &launch);
+    ddisp_backend_launch *launch = &request->launch;
+    launch->size = (uint32_t)sizeof *launch;
+    launch->block_size_bytes = (uint32_t)sizeof *block;
+    launch->variant = variant;
+    launch->block = block;
+    launch->items = n;
+    launch->grid[0] = (uint32_t)((n + 63) / 64);
+    launch->grid[1] = launch->grid[2] = 1;
+    launch->group_size[0] = 64;
+    launch->group_size[1] = launch->group_size[2] = 1;
+    launch->accesses = accesses;
+    launch->access_count = count;
+    if (!c)
+        return;
+    request->native = (ddisp_backend_native){.arg = &c->block, .size_bytes = 8};
+    launch->natives = &request->native;
+    launch->native_count = 1;
+}
+
+ddisp_status mul_launch(const fixture *f, void *stream, void *variant, uint64_t n,
+                        const ddisp_backend_memory *data[3],
+                        const ddisp_backend_memory *gradients[3], uint64_t flags)
+{
+    mul_request request;
+    mul_request_fill(&request, NULL, variant, n, data, gradients, flags);
+    return f->table->launch(f->device, stream, &request.launch);
 }

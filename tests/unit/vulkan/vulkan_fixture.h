@@ -88,12 +88,15 @@ typedef struct code {
     ddisp_entry entry;
     ddisp_param params[3];
     uint32_t switch_ids[3];
+    ddisp_native_arg block; /* that code_make_native declares */
     ddisp_backend_code backend_code;
 } code;
 
 /** SPIR-V of a code. */
 const void *mul_bytes(mul_code which, uint64_t *out_size_bytes);
 void code_init(code *c, mul_code which);
+/** Declares the block as a native argument, the only one. */
+void code_make_native(code *c);
 /** Another SPIR-V in the same place. */
 void code_set_bytes(code *c, const void *bytes, uint64_t size_bytes);
 void *variant_make(const fixture *f, const code *c, uint64_t switches);
@@ -103,6 +106,17 @@ typedef struct mul_block {
     ddisp_block head;
     ddisp_device_tensor tensors[3];
 } mul_block;
+/** A launch, and what it points to. */
+typedef struct mul_request {
+    mul_block block;
+    ddisp_backend_access accesses[6];
+    ddisp_backend_native native;
+    ddisp_backend_launch launch;
+} mul_request;
+/** Fills the arguments of mul_launch into a request. c: where it was made native, else NULL. */
+void mul_request_fill(mul_request *request, const code *c, void *variant, uint64_t n,
+                      const ddisp_backend_memory *data[3], const ddisp_backend_memory *gradients[3],
+                      uint64_t flags);
 /** Launches over n elements. Each memory is that of data, gradient to add to (a, b) or to read (y).
  * NULL: absent. flags: turns of MUL_SPIN. */
 ddisp_status mul_launch(const fixture *f, void *stream, void *variant, uint64_t n,
