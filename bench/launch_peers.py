@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """bench/launch_peers.py: CPU time of a launch by CuPy, PyTorch, Triton and JAX, beside this library's.
 
-usage: python3 bench/launch_peers.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--launch PROGRAM] [--json]
+usage: python3 bench/launch_peers.py [--device cpu|cuda] [--elements N] [--blocks N] [--calls N] [--launch PROGRAM] [--seconds N] [--json] [--save FILE]
 
 Launches of y = a * b on small tensors, and forward + backward with one gradient: PyTorch's custom autograd.Function, this library through
 its Python package (diffdispatch.torch), and this library from C (the "step" of bench/launch, run as PROGRAM or found in the newest build). What is not installed is left
 out and said so. CPU time is that of the process, all its threads; cases alternate block by block, medians are given. Goal: the step from C takes at most
-an eighth of autograd.Function's.
+an eighth of autograd.Function's. After --seconds (60) no further block is begun; stopped earlier (SIGTERM, SIGINT) it prints what is there.
 """
 import argparse
 import json
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -126,7 +127,9 @@ def main():
     parser.add_argument("--blocks", type=int, default=31)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--launch", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--save", type=pathlib.Path)
     options = parser.parse_args()
 
     cases, missing, series = {}, {}, {}
@@ -139,28 +142,37 @@ def main():
                 cases[case] = function, synchronize
         except Exception as error:  # a peer that does not work here is said so, and the others go on
             missing[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    for _ in range(options.blocks):
-        for case, (function, synchronize) in cases.items():
-            series.setdefault(case, []).append(block(function, options.calls, synchronize))
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end = time.monotonic() + options.seconds
     c = "diffdispatch from C, forward + backward"
     try:
-        series[c] = from_c(options.launch, options.device)
-    except (OSError, subprocess.CalledProcessError) as error:
-        missing["C"] = getattr(error, "stderr", None) or str(error)
+        try:
+            series[c] = from_c(options.launch, options.device)
+        except (OSError, subprocess.CalledProcessError) as error:
+            missing["C"] = getattr(error, "stderr", None) or str(error)
+        for number in range(options.blocks):
+            if number and time.monotonic() > end:
+                break
+            row = {case: block(function, options.calls, synchronize) for case, (function, synchronize) in cases.items()}
+            for case, spent in row.items():
+                series.setdefault(case, []).append(spent)
+    finally:
+        medians = {case: statistics.median(times) for case, times in series.items()}
+        torch_step = medians.get("torch autograd.Function, forward + backward")
+        found = {"benchmark": "launch_peers", "device": options.device, "elements": options.elements, "median_ns": medians, "raw_ns": series,
+                 "missing": missing, "torch_to_c": torch_step / medians[c] if torch_step and c in medians else None}
+        if options.save:
+            options.save.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        print(json.dumps(found)) if options.json else print_table(found)
 
-    medians = {case: statistics.median(times) for case, times in series.items()}
-    torch_step = medians.get("torch autograd.Function, forward + backward")
-    ratio = torch_step / medians[c] if torch_step and c in medians else None
-    if options.json:
-        print(json.dumps({"benchmark": "launch_peers", "device": options.device, "elements": options.elements,
-                          "median_ns": medians, "raw_ns": series, "missing": missing, "torch_to_c": ratio}))
-        return
-    for case, value in medians.items():
+
+def print_table(found):
+    for case, value in found["median_ns"].items():
         print(f"{case:48} {value / 1000:9.2f} us")
-    for name, reason in missing.items():
+    for name, reason in found["missing"].items():
         print(f"{name} is left out: {reason}")
-    if ratio:
-        print(f"autograd.Function takes {ratio:.1f} times the CPU time of the same step from C")
+    if found["torch_to_c"]:
+        print(f"autograd.Function takes {found['torch_to_c']:.1f} times the CPU time of the same step from C")
 
 
 if __name__ == "__main__":

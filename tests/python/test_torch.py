@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Kernels as functions of PyTorch tensors: values and gradients, whatever the tensors are like, on every device, native and staged."""
 import itertools
-import sys
+import types
 import unittest
+import unittest.mock
 
 import tap
 
@@ -406,6 +407,74 @@ class Graphs(Bridged):
             self.assertSame(mul, product, self.rand(4), self.rand(4))
 
 
+@spread
+class Quick(Bridged):
+    """Ways of torch that are not public: calls give the same with and without them."""
+
+    def alike_and_unlike(self):
+        mul = self.function("product")
+        negative = torch.complex(self.rand(4, grad=False), self.rand(4, grad=False)).conj().imag
+        leaf = self.rand(4)
+        others = ((self.rand(4, grad=False), self.rand(4)), (self.rand(4), self.rand(4, grad=False)), (self.rand(3), self.rand(3)),
+                  (self.rand(4, dtype=torch.float64), self.rand(4, dtype=torch.float64)), (self.rand(8)[::2], self.rand(4)),
+                  (self.rand(2, 2), self.rand(2, 2).t()), (self.rand(4), self.rand(1)), (self.rand(0), self.rand(0)),
+                  (torch.nn.Parameter(self.rand(4, grad=False)), self.rand(4)), (leaf, leaf), (self.rand(4), negative))
+        for other in others:
+            for pair in ((self.rand(4), self.rand(4)), (self.rand(4), self.rand(4)), other, other):
+                self.assertSame(mul, product, *pair)
+                with torch.no_grad():
+                    y = mul(*pair)
+                self.assertFalse(y.requires_grad)
+                self.assertClose(y, product(*pair))
+            with self.assertRaisesRegex(TypeError, "mul|product"):
+                mul(self.rand(4), [1, 2, 3, 4])
+        x = self.rand(4, grad=False)
+        mul(x, self.rand(4))
+        x.resize_(2)  # the same tensor, another shape
+        self.assertSame(mul, product, x, self.rand(2))
+
+    def test_calls_like_the_one_before_and_others(self):
+        self.alike_and_unlike()
+
+    def test_without_guards(self):
+        with unittest.mock.patch.object(ddt.quick, "has_guards", False):
+            self.alike_and_unlike()
+
+    def test_without_anything_quick(self):
+        with unittest.mock.patch.multiple(ddt.quick, has_guards=False, transforms_active=None, unwrap_if_dead=None, _saves_by_name=False), \
+                unittest.mock.patch.object(ddt.native, "maker_of", lambda device: None):
+            self.alike_and_unlike()
+
+    def test_guards_are_tried_before_they_are_used(self):
+        class Blind:
+            def __init__(self, *tensors, **options):
+                pass
+
+            def check(self, *tensors):
+                return True
+
+        with unittest.mock.patch.object(ddt.quick, "_dynamo", types.SimpleNamespace(TensorGuards=Blind)):
+            self.assertFalse(ddt.quick._guards_tell())
+        with unittest.mock.patch.object(ddt.quick, "_dynamo", None):
+            self.assertFalse(ddt.quick._guards_tell())
+
+    def test_tensors_are_made_on_the_device(self):
+        make = ddt.quick.maker_of(torch.device(self.place))
+        if make:
+            made = make((2, 3), (3, 1), torch.float64)
+            self.assertEqual((str(made.device), made.shape, made.stride(), made.dtype), (self.place, (2, 3), (3, 1), torch.float64))
+
+    if hasattr(torch, "func"):  # older versions have no transforms
+        def test_transforms_are_refused_and_what_they_leave_is_taken(self):
+            mul, b, left = self.function("mul"), self.rand(4, grad=False), []
+            for _ in range(2):
+                self.assertSame(mul, product, self.rand(4), b)
+                with self.assertRaises(RuntimeError):
+                    torch.func.grad(lambda x: mul(x, b).sum())(self.rand(4, grad=False))
+            torch.func.grad(lambda x: (left.append(x), x.sum())[1])(b)
+            self.assertClose(mul(left[0], b), b * b)
+
+
 class Functions(unittest.TestCase):
     def test_a_device_is_found_by_the_memory_of_the_tensors(self):
         y = ddt.Function(kernel("mul"))(torch.ones(2), torch.ones(2))
@@ -422,6 +491,24 @@ class Functions(unittest.TestCase):
     def test_wrong_options(self):
         with self.assertRaisesRegex(ValueError, "bridge is 'fast'"):
             ddt.Function(kernel("mul"), bridge="fast")
+
+    def test_parameters_that_are_not_differentiable(self):
+        def both(block, begin, end):
+            pass
+
+        blend = dd.Kernel(
+            dd.default_context(), "blend",
+            [dd.Param("x", dd.IN, "f32", differentiable=True), dd.Param("weight", dd.IN, "f32"), dd.Param("y", dd.OUT, "f32", differentiable=True)],
+            [dd.Code("host", "host-function", any_layout=True, entries=[
+                dd.Entry(dd.FORWARD, function=both, function_id=4100), dd.Entry(dd.BACKWARD, function=both, function_id=4101)])])
+        function = ddt.Function(blend)
+        x, weight = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        for _ in range(2):
+            self.assertTrue(function(x, weight.detach()).requires_grad)
+            with self.assertRaisesRegex(RuntimeError, "blend: parameter 'weight' is not differentiable, and its tensor requires a gradient"):
+                function(x, weight)
+            with torch.no_grad():
+                self.assertFalse(function(x, weight).requires_grad)
 
     def test_names_of_kernels_and_parameters_are_no_python(self):
         """Names that mean something to Python, or nothing."""

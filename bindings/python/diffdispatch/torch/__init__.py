@@ -18,6 +18,7 @@ import torch
 from .._abi import Access, DType, Policy
 from ..context import Device
 from ..kernel import Kernel, Param
+from . import quick
 from .layout import Layout, Place, dense_strides
 from .native import NativeBridge, compiled
 from .staged import StagedBridge
@@ -34,6 +35,8 @@ _BRIDGES = 256  # a function remembers so many sets of dtypes, shapes and stride
 
 Bridge = Union[NativeBridge, StagedBridge]
 Shape = Union[str, Callable[..., Sequence[int]]]
+Call = Tuple[quick.Check, Callable[..., Any], Callable[..., Any]]
+"""Whether tensors are like those that it was made for; the call without gradients; the call with them."""
 
 
 def dtype_of(dtype: torch.dtype) -> Optional[DType]:
@@ -100,7 +103,9 @@ class Function:
         if not self._inputs:
             raise TypeError(f"{kernel!r} has no tensor among its inputs")
         self._bridges: Dict[Any, Bridge] = {}
-        if not self._in_place and not self._undifferentiable:
+        self._calls: Dict[Any, Call] = {}
+        self._latest: Call = (quick.never, quick.never, quick.never)
+        if not self._in_place:
             self.__class__ = type("Function", (type(self),), {"__call__": self._compile(), "__module__": __name__})
 
     def __repr__(self) -> str:
@@ -139,18 +144,41 @@ class Function:
         if len(set(names)) < len(names):
             names = [f"argument_{i}_" for i in range(len(names))]
         tensors = [names[i] for i in self._tensor_arguments]
+        listed = ", ".join(tensors)
+        parts = ("__class__", "dtype", "device", "shape", "stride()", "requires_grad")  # as in _call_of
+        search = ["try:",
+                  *[f"    {listed} = {', '.join(f'unwrap({name})' for name in tensors)}"] * bool(quick.unwrap_if_dead),
+                  f"    if {' or '.join(f'{name}.is_neg()' for name in tensors)}:",
+                  f"        {listed} = {', '.join(f'{name}.resolve_neg()' for name in tensors)}",
+                  f"    call = calls[{', '.join(f'{name}.{part}' for name in tensors for part in parts)}]",
+                  "except Missing:", f"    call = self._call_of(({listed},))"]
+        if quick.transforms_active:
+            search[:0] = ["if transforms_active():", f"    return self._call(({', '.join(names)},), outputs)"]
+        if quick.has_guards:
+            search = ["check, run, apply = self._latest", f"if not check({listed}):"] + ["    " + line for line in search] + [
+                "    self._latest = check, run, apply = call"]
+        else:
+            search.append("check, run, apply = call")
         passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
-        key = ", ".join(f"{name}.dtype, {name}.device, {name}.shape, {name}.stride()" for name in tensors)
-        lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)",
-                 "try:",
-                 f"    if {' or '.join(f'{name}.is_neg()' for name in tensors)}:",
-                 f"        {', '.join(tensors)} = {', '.join(f'{name}.resolve_neg()' for name in tensors)}",
-                 f"    bridge = bridges[{key}]", "except Missing:", f"    bridge = self._bridge(({', '.join(tensors)},), ())",
-                 f"if ({' or '.join(f'{name}.requires_grad' for name in tensors)}) and is_grad_enabled():",
-                 f"    return bridge.apply({passed})", f"return bridge.run({passed})"]
+        lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)", *search,
+                 f"return apply({passed}) if is_grad_enabled() else run({passed})"]
         return compiled(self.kernel.name, ["self", *names, "/", "**outputs"], lines, {
-            "bridges": self._bridges, "is_grad_enabled": torch.is_grad_enabled,
+            "calls": self._calls, "is_grad_enabled": torch.is_grad_enabled, "transforms_active": quick.transforms_active,
+            "unwrap": quick.unwrap_if_dead,
             "Missing": (KeyError, AttributeError, TypeError, RuntimeError)})
+
+    def _call_of(self, tensors: Tuple[Any, ...]) -> Call:
+        """What calls with tensors like these go to, without and with gradients, kept for the next ones."""
+        bridge = self._bridge(tensors, ())
+        apply: Callable[..., Any] = bridge.apply_directly if any(tensor.requires_grad for tensor in tensors) else bridge.run
+        if any(tensors[i].requires_grad for i in self._undifferentiable):
+            apply = lambda *arguments: self._check(arguments, ())  # noqa: E731  it says what is wrong
+        call = quick.guard_of(tensors), bridge.run, apply
+        if len(self._calls) >= _BRIDGES:
+            self._calls.clear()
+        self._calls[sum([(tensor.__class__, tensor.dtype, tensor.device, tensor.shape, tensor.stride(), tensor.requires_grad)
+                         for tensor in tensors], ())] = call
+        return call
 
     def _check(self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
         """What autograd could not follow is refused before anything is written."""
@@ -186,6 +214,7 @@ class Function:
         if found is None:
             if len(self._bridges) >= _BRIDGES:
                 self._bridges.clear()
+                self._calls.clear()
             found = self._bridges[key] = self._make_bridge(inputs, given, device)
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 from .. import _abi
 from .._abi import DType, Mode, Policy
@@ -18,6 +18,10 @@ from ..kernel import Kernel, Param
 launch = library["ddisp_launch"]
 """The C function without argument types: it is handed C objects made beforehand."""
 launch.restype = C.c_uint32
+
+# Arguments in the form that ctypes hands over as it is; any other it converts anew for each call.
+pointer: Callable[[int], Any] = C.c_void_p.from_param
+_u32: Callable[[int], Any] = C.c_uint32.from_param
 
 # Letters of memoryview by dtype of a scalar.
 _LETTERS = {DType.BOOL: "?", DType.U8: "B", DType.I8: "b", DType.U16: "H", DType.I16: "h", DType.U32: "I", DType.I32: "i",
@@ -73,8 +77,7 @@ class Frame:
             self.read.append((arg + _abi.ddisp_arg.grad_read.offset) // 8)
         options = _abi.ddisp_launch_options.from_buffer(self._memory, starts[2])
         options.size, options.policy, options.flags, options.device = C.sizeof(options), policy, flags, device
-        self.arguments = (C.c_void_p(kernel.handle), C.c_uint32(mode), C.c_void_p(C.addressof(args)), C.c_uint32(count),
-                          C.c_void_p(C.addressof(options)))
+        self.arguments = (pointer(kernel.handle), _u32(mode), pointer(C.addressof(args)), _u32(count), pointer(C.addressof(options)))
         """All arguments of ddisp_launch but the stream."""
 
     def _scalar(self, arg: _abi.ddisp_arg, param: Param, offset: int) -> None:

@@ -6,15 +6,16 @@ addresses into a frame and launch it.
 """
 from __future__ import annotations
 
-import ctypes as C
+import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from .._library import last_error
-from .frame import Frame, launch
+from .frame import Frame, launch, pointer
 from .layout import EMPTY, Layout, dense_strides
 from .once import once_only
+from .quick import current_stream_of, line_that_saves, maker_of, node_of
 
 _KINDS = 64  # kinds of backward launches that a bridge remembers
 
@@ -29,19 +30,27 @@ def compiled(name: str, parameters: Sequence[str], lines: Sequence[str], names: 
     return function
 
 
+def _name_of(dtype: torch.dtype) -> str:
+    """Of a dtype in the text."""
+    return str(dtype).replace("torch.", "")
+
+
 def _tuple(names: Sequence[str]) -> str:
     return f"({', '.join(names)},)" if names else "()"
 
 
-def current_stream_of(device: torch.device) -> Optional[Callable[[], int]]:
-    """What gives the number of torch's current stream; None on devices without streams."""
-    if device.type != "cuda":
-        return None
-    index = device.index if device.index is not None else torch.cuda.current_device()
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    if raw is not None:
-        return lambda: raw(index)
-    return lambda: torch.cuda.current_stream(index).cuda_stream
+class _Remembered(dict):  # type: ignore[type-arg]
+    """A dictionary that makes what it lacks, and forgets everything when it is full."""
+
+    def __init__(self, make: Callable[[Any], Any], limit: int):
+        super().__init__()
+        self._make, self._limit = make, limit
+
+    def __missing__(self, key: Any) -> Any:
+        if len(self) >= self._limit:
+            self.clear()
+        self[key] = made = self._make(key)
+        return made
 
 
 class _Pool:
@@ -89,7 +98,8 @@ class NativeBridge:
         self._scalars = [f"s{i}" for i in range(layout.scalar_count)]
         self._upstreams = [f"u{i}" for i in range(len(layout.returned))]
         self._stream_lines: List[str] = []
-        self._names: Dict[str, Any] = {"stream": None, "torch": torch, "empty_like": torch.empty_like}
+        self._names: Dict[str, Any] = {"stream": None, "make": maker_of(layout.torch_device), "empty_like": torch.empty_like}
+        self._names.update({_name_of(dtype): dtype for place in places for dtype in (place.torch_dtype, place.gradient_dtype)})
         self._follow_streams()
         pool = _Pool(layout.forward_frame)
         handed = [self._tensors[i] for i in layout.handed]
@@ -105,7 +115,7 @@ class NativeBridge:
         # Detached, an output is not tied to its own node; writes to it are noticed all the same.
         saved = [self._tensors[i] + (".detach()" if i >= count else "") for i in layout.kept]
         if saved:
-            lines.append(f"ctx.save_for_backward({', '.join(saved)})")
+            lines.append(line_that_saves(saved))
         if len(returned) > 1:
             lines.append("ctx.set_materialize_grads(False)")
         if self._scalars:
@@ -115,58 +125,50 @@ class NativeBridge:
         if layout.frozen:
             lines.append(f"ctx.mark_non_differentiable({', '.join(self._tensors[i] for i in layout.frozen)})")
         forward = compiled(f"{layout.kernel.name}_forward", ["ctx"] + parameters, lines + result, names)
-        node = type(layout.kernel.name, (torch.autograd.Function,), {
-            "forward": staticmethod(forward), "backward": staticmethod(self._backward(len(parameters)))})
-        self.apply = node.apply
+        self.apply, self.apply_directly = node_of(layout.kernel.name, forward, self._backward(len(parameters)))
 
     def _follow_streams(self) -> None:
         current = current_stream_of(self.layout.torch_device)
         if current is None:
             return
-        device = self.layout.device
-        kept: List[Any] = []
-        streams: Dict[int, C.c_void_p] = {}
+        device, kept = self.layout.device, []
+        index = self.layout.torch_device.index
+        index = torch.cuda.current_device() if index is None else index
 
-        def wrap(number: int) -> C.c_void_p:
+        def wrap(number: int) -> Any:
             kept.append(device.wrap_stream(number))
-            streams[number] = C.c_void_p(kept[-1].handle)
-            return streams[number]
+            return pointer(kept[-1].handle)
 
-        self._stream_lines = ["number = current()", "stream = streams.get(number) or wrap(number)"]
-        self._names.update(current=current, streams=streams, wrap=wrap)
+        self._stream_lines = [f"stream = streams[current({index})]"]
+        self._names.update(current=current, streams=_Remembered(wrap, sys.maxsize))
 
     def _new(self, name: str, shape: Sequence[int], dtype: torch.dtype, there: Sequence[str], zero: bool = False) -> str:
         """A line that makes a dense tensor, in the quickest way, from one of those that are there."""
+        strides = dense_strides(shape)
+        if self._names["make"] and not zero:
+            return f"{name} = make({shape}, {strides}, {_name_of(dtype)})"
         for other in there:
             place = self.layout.place(int(other[1:])) if other.startswith("t") else None
-            if place and not zero and (place.own_shape, place.torch_dtype, place.own_strides) == (shape, dtype, dense_strides(shape)):
+            if place and not zero and (place.own_shape, place.torch_dtype, place.own_strides) == (shape, dtype, strides):
                 return f"{name} = empty_like({other})"
-        return f"{name} = {there[0]}.new_{'zeros' if zero else 'empty'}({shape}, dtype={dtype})"
+        return f"{name} = {there[0]}.new_{'zeros' if zero else 'empty'}({shape}, dtype={_name_of(dtype)})"
 
     def _backward(self, parameter_count: int) -> Callable[..., Any]:
         """The backward function: finds the kind of launch by what needs a gradient and what upstreams are like."""
         layout = self.layout
         kept = [self._tensors[i] for i in layout.kept]
         widened = [name for name, i in zip(self._upstreams, layout.returned) if layout.place(i).wide_gradient]
-        kinds: Dict[Any, Callable[..., Any]] = {}
-
-        def make_kind(key: Any) -> Callable[..., Any]:
-            if len(kinds) >= _KINDS:
-                kinds.clear()
-            kinds[key] = self._kind(layout.needed(key[0]), key[1:], parameter_count)
-            return kinds[key]
-
+        kinds = _Remembered(lambda key: self._kind(layout.needed(key[0]), key[1:], parameter_count), _KINDS)
         several = len(self._upstreams) > 1  # of one, torch makes zeros when it is absent
         lines = ["if is_grad_enabled():", f"    return once(ctx, {', '.join(self._upstreams)})",
                  *[f"if {f'{name} is not None and ' if several else ''}{name}.is_neg(): {name} = {name}.resolve_neg()"
                    for name in self._upstreams],
                  *[(f"{name} = None if {name} is None else " if several else f"{name} = ") + f"{name}.float()" for name in widened],
                  *[f"{_tuple(kept)} = ctx.saved_tensors"] * bool(kept),
-                 "key = (ctx.needs_input_grad, " + ", ".join(
-                     (f"None if {name} is None else " if several else "") + f"{name}.stride()" for name in self._upstreams) + ")",
-                 "kind = kinds.get(key) or make_kind(key)",
+                 "kind = kinds[ctx.needs_input_grad, " + ", ".join(
+                     (f"None if {name} is None else " if several else "") + f"{name}.stride()" for name in self._upstreams) + "]",
                  f"return kind({', '.join(kept + self._upstreams + ['ctx.scalars'] * bool(self._scalars))})"]
-        names: Dict[str, Any] = {"is_grad_enabled": torch.is_grad_enabled, "kinds": kinds, "make_kind": make_kind}
+        names: Dict[str, Any] = {"is_grad_enabled": torch.is_grad_enabled, "kinds": kinds}
         backward = compiled(f"{layout.kernel.name}_backward", ["ctx"] + self._upstreams, lines, names)
         backward.__globals__["once"] = once_only(layout.kernel.name, backward)
         return backward

@@ -10,6 +10,7 @@ from ..context import Buffer
 from .frame import Frame, launch
 from .layout import EMPTY, Layout, dense_strides
 from .once import once_only
+from .quick import node_of
 
 
 class StagedBridge:
@@ -39,9 +40,7 @@ class StagedBridge:
             return bridge._backward(ctx.kept, upstreams, ctx.needs_input_grad, ctx.scalars)
 
         once = once_only(layout.kernel.name, backward)
-        node = type(layout.kernel.name, (torch.autograd.Function,), {
-            "forward": staticmethod(forward), "backward": staticmethod(backward)})
-        self.apply = node.apply
+        self.apply, self.apply_directly = node_of(layout.kernel.name, forward, backward)
 
     def run(self, *arguments: Any) -> Any:
         """A call without autograd."""
