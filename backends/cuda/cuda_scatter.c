@@ -127,7 +127,7 @@ static ddisp_status add(cuda__device *device, cuda__stream *stream, scatter *s)
 static ddisp_status prepare(cuda__device *device, cuda__stream *stream, scatter *s,
                             uint64_t looked_at)
 {
-    uint64_t words = s->work.cells.count * s->whole_bytes / 8;
+    uint64_t words = divide_up(s->work.cells.count * s->whole_bytes, 16);
     return run(device, stream, s, CUDA__KERNEL_PREPARE,
                divide_up(looked_at > words ? looked_at : words, ITEMS_OF_A_GROUP), 0);
 }
@@ -189,7 +189,7 @@ ddisp_status cuda__scatter_add(void *device_handle, void *stream_handle,
         status = add(device, stream, &s);
         goto leave;
     }
-    uint64_t size_bytes = HEAD_BYTES + s.work.cells.count * s.whole_bytes;
+    uint64_t size_bytes = HEAD_BYTES + divide_up(s.work.cells.count * s.whole_bytes, 16) * 16;
     status = cuda__work_take(device, stream, size_bytes, &memory);
     if (status != DDISP_STATUS_OK) {
         goto leave;

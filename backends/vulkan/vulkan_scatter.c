@@ -201,7 +201,7 @@ static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const
 static ddisp_status prepare(vulkan__device *device, vulkan__stream *stream, const scatter *s,
                             uint64_t looked_at)
 {
-    uint64_t words = s->cells * s->whole_bytes / 8;
+    uint64_t words = vulkan__divide_up(s->cells * s->whole_bytes, 16);
     return finish(device, stream, s, PREPARE,
                   vulkan__divide_up(looked_at > words ? looked_at : words, 4));
 }
@@ -263,8 +263,9 @@ ddisp_status vulkan__scatter_add(void *device_handle, void *stream_handle,
     if (status == DDISP_STATUS_OK && !s.deterministic)
         return add(device, stream, &s);
     if (status == DDISP_STATUS_OK)
-        status =
-            vulkan__scratch_take(device, stream, HEAD_BYTES + s.cells * s.whole_bytes, &s.scratch);
+        status = vulkan__scratch_take(
+            device, stream, HEAD_BYTES + vulkan__divide_up(s.cells * s.whole_bytes, 16) * 16,
+            &s.scratch);
     if (status != DDISP_STATUS_OK)
         return status;
     s.pushed.head = s.scratch.range.address;

@@ -264,13 +264,14 @@ DEVICE void find_largest(const work_scatter &work, unsigned long long *found)
         atomicMax((unsigned long long *)(work.again ? &head->largest : &head->sampled), *found);
 }
 
+// Their memory is whole words of 16 bytes.
 DEVICE void clear_sums(const work_scatter &work)
 {
-    const uint64_t words = work.cells.count * (sizeof(integer) / 8);
+    const uint64_t words = (work.cells.count * sizeof(integer) + 15) / 16;
 #pragma unroll 1
     for (uint64_t i = (uint64_t)blockIdx.x * WORK_GROUP + threadIdx.x; i < words;
          i += (uint64_t)gridDim.x * WORK_GROUP)
-        ((uint64_t *)work.sums)[i] = 0;
+        ((uint4 *)work.sums)[i] = {0, 0, 0, 0};
 }
 
 // Before the elements are added: sums of zero, and their bound; again, if one was beyond it.

@@ -52,11 +52,14 @@ void find_largest()
         atomicMax(it.sampled, found[0]);
 }
 
+layout(buffer_reference, buffer_reference_align = 16) restrict writeonly buffer Quad { uvec4 value; };
+
+// Their memory is whole pieces of 16 bytes.
 void clear_sums()
 {
-    const uint64_t words = Axes(axes + AXES_BYTES).count * (INTEGER_BYTES / 8u);
-    for (uint64_t i = gl_GlobalInvocationID.x; i < words; i += stride())
-        Long(sums + 8ul * i).value = 0ul;
+    const uint64_t pieces = (Axes(axes + AXES_BYTES).count * INTEGER_BYTES + 15ul) / 16ul;
+    for (uint64_t i = gl_GlobalInvocationID.x; i < pieces; i += stride())
+        Quad(sums + 16ul * i).value = uvec4(0u);
 }
 
 // Adds the elements that are not finite, if there are any.
