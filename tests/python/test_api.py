@@ -10,7 +10,7 @@ import unittest
 
 import diffdispatch as dd
 import tap
-from testkernels import kernel
+from testkernels import gather, kernel
 
 SPECS = [info.spec for info in dd.default_context().devices]
 
@@ -379,6 +379,125 @@ class Callbacks(unittest.TestCase):
             dd.open("host").wrap(0, 16, lambda: released.append(1))
         gc.collect()
         self.assertEqual(released, [])
+
+
+class Deterministic(unittest.TestCase):
+    """Deterministic mode: y[i] = x[index[i]] + s[0], backward. What is added is 1 each time, but for one value."""
+
+    def problem(self, device, value=1.0):
+        x, s = device.zeros(3, requires_grad=True), device.zeros(1, requires_grad=True)
+        index, y = device.tensor([0] * 100, dtype="i32"), device.zeros(100, requires_grad=True)
+        y.grad = device.tensor([1.0] * 37 + [value] + [1.0] * 62)
+        return x, index, s, y
+
+    def devices(self):
+        """Those with 64-bit integers that may be added to."""
+        found = [device for device in devices() if device.info.atomic_add_i64]
+        self.assertTrue(found)
+        return found
+
+    def test_gradients_are_shadowed_when_asked(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            report = dd.Report(bins.context)
+            for options, backing in ((dict(), dd.Backing.REAL), (dict(deterministic=True), dd.Backing.SHADOW)):
+                problem = self.problem(device, 0.5)
+                bins.backward(*problem, report=report, **options)
+                self.assertEqual({slot.backing for slot in report.slots if slot.is_add}, {backing})
+                self.assertEqual((problem[0].grad.tolist(), problem[2].grad.tolist()), ([99.5, 0, 0], [99.5]))
+
+    def test_bounds_of_every_form(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            for bounds in (None, 1, 1.5, dd.Bound(1), dd.Bound(1, adds=100), {"x": 1, "s": dd.Bound(2, 1000)}, {"x": 1}, {}):
+                problem = self.problem(device)
+                bins.backward(*problem, deterministic=True, bounds=bounds)
+                self.assertEqual((problem[0].grad.tolist(), problem[2].grad.tolist()), ([100, 0, 0], [100]))
+
+    def test_values_beyond_a_declared_bound_are_told_by_a_wait_or_a_read(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            for tell in (lambda x: device.synchronize(), lambda x: x.grad.tolist()):
+                for value, text in ((1e6, "beyond the declared bound"), (float("nan"), "not finite")):
+                    problem = self.problem(device, value)
+                    bins.backward(*problem, deterministic=True, bounds={"x": 1.0, "s": 1e9})
+                    with self.assertRaisesRegex(dd.Error, f"bins_f32.*'x'.*{text}") as caught:
+                        tell(problem[0])
+                    self.assertEqual(caught.exception.status, dd.Status.BOUND_EXCEEDED)
+                    try:
+                        device.synchronize()
+                    except dd.Error as error:  # the same value for the other parameter
+                        self.assertIn("'s'", str(error))
+                    device.synchronize()
+                    self.assertEqual(problem[0].grad.tolist(), [99, 0, 0])
+
+    def test_more_values_than_declared_are_told(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            problem, stream = self.problem(device), device.stream()
+            device.synchronize()
+            bins.backward(*problem, deterministic=True, bounds=dd.Bound(1, adds=64), stream=stream)
+            with self.assertRaisesRegex(dd.Error, "bins_f32.*more values than were declared"):
+                stream.synchronize()
+            stream.synchronize()
+
+    def test_a_launch_that_looks_for_a_bound_and_finds_none_changes_nothing(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            problem = self.problem(device, float("inf"))
+            with self.assertRaisesRegex(dd.Error, "bins_f32.*'x'.*not finite") as caught:
+                bins.backward(*problem, deterministic=True)
+            self.assertEqual(caught.exception.status, dd.Status.BOUND_EXCEEDED)
+            self.assertEqual(problem[0].grad_state, dd.GradState.EMPTY)
+            device.synchronize()
+
+    def test_wrong_bounds_are_named(self):
+        bins, device = kernel("bins_f32"), dd.open("host")
+        with self.assertRaisesRegex(ValueError, "bins_f32: bounds names 'z'; parameters are x, index, s, y"):
+            bins.backward(*self.problem(device), deterministic=True, bounds={"z": 1})
+        for bounds, text in ((-1, r"bounds\[0\].bound"), ({"index": 1}, "'index'"), ({"s": 1, "x": float("nan")}, r"bounds\[1\].bound")):
+            with self.assertRaisesRegex(dd.Error, text) as caught:
+                bins.backward(*self.problem(device), deterministic=True, bounds=bounds)
+            self.assertEqual(caught.exception.status, dd.Status.INVALID_ARGUMENT)
+
+    def test_a_context_that_asks_for_it(self):
+        with dd.Context(deterministic=True) as context:
+            for device in [context.open(device.spec) for device in self.devices()]:
+                bins, report = kernel("bins_f32", context), dd.Report(context)
+                problem = self.problem(device)
+                bins.backward(*problem, report=report, bounds=1)
+                self.assertEqual({slot.backing for slot in report.slots if slot.is_add}, {dd.Backing.SHADOW})
+                opaque = kernel("mul_opaque", context)
+                a, b, y = device.tensor([1.0], requires_grad=True), device.tensor([1.0]), device.tensor([1.0], requires_grad=True)
+                y.grad = device.tensor([1.0])
+                with self.assertRaisesRegex(dd.Error, "mul_opaque") as caught:
+                    opaque.backward(a, b, y)
+                self.assertEqual(caught.exception.status, dd.Status.UNSUPPORTED)
+
+    def test_plans(self):
+        bins = kernel("bins_f32")
+        for device in self.devices():
+            problem = self.problem(device)
+            plan = bins.plan(dd.BACKWARD, *problem, deterministic=True, bounds=dd.Bound(1))
+            plan.launch(*problem)
+            self.assertEqual(problem[0].grad.tolist(), [100, 0, 0])
+            problem = self.problem(device, 1e9)
+            plan.launch(*problem)
+            with self.assertRaisesRegex(dd.Error, "beyond the declared bound"):
+                device.synchronize()
+
+    def test_codes_of_the_program(self):
+        """Sums of numbers of very different size come out the same in any order."""
+        device, context = dd.open("host"), dd.default_context()
+        numbers = [1e8, 1.0, -1e8, 3e-5] * 500
+        found = set()
+        for order in (numbers, numbers[::-1], sorted(numbers)):
+            x, index, y = device.zeros(1, requires_grad=True), device.tensor([0] * 2000, dtype="i32"), device.zeros(2000, requires_grad=True)
+            y.grad = device.tensor(order)
+            gather(context).backward(x, index, y, deterministic=True)
+            found.add(x.grad.item())
+        self.assertEqual(len(found), 1)
+        self.assertLess(abs(found.pop() - 500.015), 0.01)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ except ImportError:
 
 import diffdispatch as dd
 import diffdispatch.torch as ddt
-from testkernels import kernel
+from testkernels import gather, kernel
 from torch_targets import Bridged, spread
 
 
@@ -405,6 +405,56 @@ class Graphs(Bridged):
             with self.assertRaises(dd.Error):
                 mul(self.rand(4), self.rand(4, dtype=torch.float64))
             self.assertSame(mul, product, self.rand(4), self.rand(4))
+
+
+@spread
+class Deterministic(Bridged):
+    """Gradients with the same bits in every run."""
+
+    codes = ("host", "cuda")
+
+    def gather(self, **options):
+        return ddt.Function(gather(), device=self.device, bridge=self.bridge, shapes={"y": "index"}, keep_outputs=False, **options)
+
+    def backward(self, function, values):
+        x = torch.zeros(3, device=self.place, requires_grad=True)
+        index = torch.ones(len(values), dtype=torch.int32, device=self.place)
+        function(x, index).backward(self.tensor(values))
+        return x.grad.tolist()
+
+    def test_the_order_of_sums_does_not_matter(self):
+        values = [1e8, 1.0, -1e8, 3e-5] * 500
+        for bounds in (None, 1e8, {"x": dd.Bound(1e8, adds=2000)}):
+            function = self.gather(deterministic=True, bounds=bounds)
+            found = {tuple(self.backward(function, order)) for order in (values, values[::-1], sorted(values))}
+            self.assertEqual(len(found), 1)
+            zero, total, _ = found.pop()
+            self.assertEqual(zero, 0)
+            self.assertLess(abs(total - 500.015), 0.05)
+            function.synchronize()
+
+    def test_what_is_not_finite_is_an_error_of_backward(self):
+        function = self.gather(deterministic=True)
+        with self.assertRaisesRegex(dd.Error, "gather.*'x'.*not finite") as caught:
+            self.backward(function, [1, float("inf")])
+        self.assertEqual(caught.exception.status, dd.Status.BOUND_EXCEEDED)
+        self.assertEqual(self.backward(function, [1, 2]), [0, 3, 0])
+
+    def test_a_bound_that_is_too_small_is_an_error_of_synchronize(self):
+        function = self.gather(deterministic=True, bounds=1)
+        with self.assertRaisesRegex(dd.Error, "gather.*'x'.*beyond the declared bound") as caught:
+            self.backward(function, [1, 1000])
+            function.synchronize()
+        self.assertEqual(caught.exception.status, dd.Status.BOUND_EXCEEDED)
+        function.synchronize()  # said once
+
+    def test_options_that_cannot_be_honoured(self):
+        with self.assertRaisesRegex(ValueError, "gather: bounds names 'z'"):
+            self.gather(deterministic=True, bounds={"z": 1})
+        mul = self.function("mul_opaque", deterministic=True)
+        with self.assertRaisesRegex(dd.Error, "mul_opaque") as caught:
+            mul(self.rand(3), self.rand(3)).sum().backward()
+        self.assertEqual(caught.exception.status, dd.Status.UNSUPPORTED)
 
 
 @spread

@@ -69,10 +69,14 @@ class Bridged(unittest.TestCase):
 
 
 def spread(case):
-    """One class per target instead of this one; with `streams`, per target whose tensors are on a device with streams."""
+    """One class per target instead of this one; with `streams`, per target whose tensors are on a device with streams; with `codes`, per
+    target whose backend is among them."""
     module = sys.modules[case.__module__]
     for name, device, bridge, place, reason in _targets():
         if getattr(case, "streams", False) and place == "cpu":
+            continue
+        codes = getattr(case, "codes", None)
+        if codes and device.split(":")[0] not in codes:
             continue
         made = type(case.__name__ + name, (case,), dict(device=device, bridge=bridge, place=place, __module__=case.__module__))
         setattr(module, made.__name__, unittest.skipIf(reason, reason)(made) if reason else made)

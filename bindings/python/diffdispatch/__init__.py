@@ -15,7 +15,7 @@ from .context import BackendInfo, Buffer, Context, Device, DeviceInfo, Event, St
 from .dlpack import from_dlpack
 from .graph import Graph, capture
 from .kernel import Code, CodeParam, Entry, Kernel, Native, Param, device_headers, scalar
-from .launch import Arg, Plan, Report, Slot, View, launch
+from .launch import Arg, Bound, Bounds, Plan, Report, Slot, View, launch
 from .tensor import Tensor, dtype_of
 
 FORWARD, BACKWARD = Mode.FORWARD, Mode.BACKWARD

@@ -87,14 +87,16 @@ class Context(Handle):
 
     def __init__(self, backends: Optional[Sequence[str]] = None, backend_path: Optional[str] = None,
                  cache_directory: Optional[str] = None, log_level: LogLevel = LogLevel.DEFAULT,
-                 log: Optional[Callable[[LogLevel, str], None]] = None):
+                 log: Optional[Callable[[LogLevel, str], None]] = None, deterministic: bool = False):
         """
         backends         names of backends to load; None: those of DDISP_BACKENDS, else all that are found
         backend_path     absolute directory that is searched for them first
         cache_directory  absolute directory of the kernel cache
         log              called with level and message, from any thread; None: standard error. Until close()
+        deterministic    every launch, accumulate and scatter_add is as with deterministic=True
         """
-        desc = _abi.ddisp_context_desc(size=C.sizeof(_abi.ddisp_context_desc), log_level=log_level)
+        desc = _abi.ddisp_context_desc(size=C.sizeof(_abi.ddisp_context_desc), log_level=log_level,
+                                       flags=_abi.CONTEXT_DETERMINISTIC if deterministic else 0)
         if backends is not None:
             desc.backends = ",".join(backends).encode()
         if backend_path is not None:

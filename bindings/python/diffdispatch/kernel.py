@@ -103,6 +103,8 @@ class Code:
     """The code tests each gradient address before it touches it."""
     any_layout: bool = False
     pre_reduces: bool = False
+    deterministic: bool = False
+    """The code adds through add_grad of the device headers, which serves deterministic mode."""
     options: Optional[str] = None
     headers: Optional[dict[str, bytes]] = None
     """What source formats include, by the name in the source."""
@@ -187,7 +189,7 @@ class _Builder:
             backend=code.backend.encode(), format=code.format.encode(),
             options=None if code.options is None else code.options.encode(),
             flags=(_abi.CODE_NULL_SAFE if code.null_safe else 0) | (_abi.CODE_ANY_LAYOUT if code.any_layout else 0)
-            | (_abi.CODE_PRE_REDUCES if code.pre_reduces else 0))
+            | (_abi.CODE_PRE_REDUCES if code.pre_reduces else 0) | (_abi.CODE_DETERMINISTIC if code.deterministic else 0))
         if code.bytes is not None:
             content = code.bytes.encode() if isinstance(code.bytes, str) else bytes(code.bytes)
             if code.format == "host-library":

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from ._abi import Backing, DType, Mode, Policy, Skip, Status, VariantOrigin
@@ -43,6 +43,20 @@ class Arg:
     """Address of the gradient to add to; 0: the tensor's own."""
     grad_read: int = 0
     """Address of the upstream gradient; 0: the tensor's own."""
+
+
+@dataclasses.dataclass
+class Bound:
+    """Deterministic mode: what is known of the values that a launch adds to a gradient."""
+
+    bound: float
+    """No value is larger in magnitude; 0: the launch finds it by running the kernel once before, and waits for that."""
+    adds: int = 0
+    """Most values added to one element; 0: as many as there are work items."""
+
+
+Bounds = Union[None, float, Bound, Mapping[str, Union[float, Bound]]]
+"""One for every input, or one by the name of an input. What is not declared is found."""
 
 
 def scalar_of(value: Any, dtype: DType, name: str) -> Any:
@@ -101,22 +115,51 @@ def _padded(values: Sequence[int]) -> Tuple[int, ...]:
     return tuple(values) + (0,) * (3 - len(values))
 
 
-def _options(policy: Policy, zero_upstream: bool, keep_upstream: bool, overwrite: bool, no_alloc: bool, dry_run: bool,
-             items: Sequence[int], grid: Sequence[int], device: Optional[Device],
-             report: Optional[Report]) -> _abi.ddisp_launch_options:
-    flags = 0
-    for wanted, flag in ((zero_upstream, _abi.LAUNCH_ZERO_UPSTREAM), (keep_upstream, _abi.LAUNCH_KEEP_UPSTREAM),
-                         (overwrite, _abi.LAUNCH_OVERWRITE), (no_alloc, _abi.LAUNCH_NO_ALLOC), (dry_run, _abi.LAUNCH_DRY_RUN)):
-        flags |= flag if wanted else 0
-    return _abi.ddisp_launch_options(
-        size=C.sizeof(_abi.ddisp_launch_options), policy=policy, flags=flags, items=_padded(items), grid=_padded(grid),
-        device=handle_of(device), report=handle_of(report))
+def bounds_of(kernel: Kernel, bounds: Bounds) -> Any:
+    """ddisp_bound for each that was declared, as an array."""
+    if bounds is None:
+        bounds = {}
+    names = [param.name for param in kernel.params]
+    found = []
+    for name, bound in bounds.items() if isinstance(bounds, Mapping) else [(None, bounds)]:
+        if name is not None and name not in names:
+            raise ValueError(f"{kernel.name}: bounds names '{name}'; parameters are {', '.join(names)}")
+        bound = bound if isinstance(bound, Bound) else Bound(bound)
+        found.append(_abi.ddisp_bound(param=_abi.BOUND_EVERY_PARAM if name is None else names.index(name), bound=bound.bound,
+                                      adds=bound.adds))
+    return (_abi.ddisp_bound * len(found))(*found)
+
+
+def set_bounds(options: _abi.ddisp_launch_options, array: Any) -> None:
+    """Points options to an array of bounds_of, which the caller keeps."""
+    if len(array):
+        options.bounds = C.cast(array, C.POINTER(_abi.ddisp_bound))
+        options.bound_count, options.bound_size = len(array), C.sizeof(_abi.ddisp_bound)
+
+
+class _Options:
+    """ddisp_launch_options, and what they point to."""
+
+    def __init__(self, kernel: Kernel, report: Optional[Report] = None, *, policy: Policy = Policy.DEFAULT, zero_upstream: bool = False,
+                 keep_upstream: bool = False, overwrite: bool = False, no_alloc: bool = False, dry_run: bool = False,
+                 deterministic: bool = False, bounds: Bounds = None, items: Sequence[int] = (), grid: Sequence[int] = (),
+                 device: Optional[Device] = None):
+        flags = 0
+        for wanted, flag in ((zero_upstream, _abi.LAUNCH_ZERO_UPSTREAM), (keep_upstream, _abi.LAUNCH_KEEP_UPSTREAM),
+                             (overwrite, _abi.LAUNCH_OVERWRITE), (no_alloc, _abi.LAUNCH_NO_ALLOC), (dry_run, _abi.LAUNCH_DRY_RUN),
+                             (deterministic, _abi.LAUNCH_DETERMINISTIC)):
+            flags |= flag if wanted else 0
+        self.struct = _abi.ddisp_launch_options(
+            size=C.sizeof(_abi.ddisp_launch_options), policy=policy, flags=flags, items=_padded(items), grid=_padded(grid),
+            device=handle_of(device), report=handle_of(report))
+        self.bounds = bounds_of(kernel, bounds)
+        set_bounds(self.struct, self.bounds)
 
 
 def launch(kernel: Kernel, mode: Mode, arguments: Sequence[Any], *, policy: Policy = Policy.DEFAULT, zero_upstream: bool = False,
            keep_upstream: bool = False, overwrite: bool = False, no_alloc: bool = False, dry_run: bool = False,
-           items: Sequence[int] = (), grid: Sequence[int] = (), device: Optional[Device] = None, report: Optional[Report] = None,
-           stream: Optional[Stream] = None) -> None:
+           deterministic: bool = False, bounds: Bounds = None, items: Sequence[int] = (), grid: Sequence[int] = (),
+           device: Optional[Device] = None, report: Optional[Report] = None, stream: Optional[Stream] = None) -> None:
     """Launches a kernel.
 
     arguments      per parameter a Tensor, a View, a number, or an Arg around one
@@ -126,13 +169,18 @@ def launch(kernel: Kernel, mode: Mode, arguments: Sequence[Any], *, policy: Poli
     overwrite      gradients of inputs are replaced instead of added to
     no_alloc       a missing gradient of an input is an error instead of being made
     dry_run        nothing is launched; the report is filled
+    deterministic  gradients have the same bits in every run
+    bounds         deterministic mode: Bounds, what is known of the values that are added to gradients. A launch that looks for a bound and
+                   meets a value that is not finite raises Error with Status.BOUND_EXCEEDED; with a declared bound, the next wait for the
+                   stream, or read on it, does so for values beyond it
     items, grid    number of work items, and of groups; empty: from the parameters
     device         where to run when no argument says so
     stream         None: the device's own
     """
     filled = _Arguments(kernel, arguments)
-    options = _options(policy, zero_upstream, keep_upstream, overwrite, no_alloc, dry_run, items, grid, device, report)
-    lib.ddisp_launch(kernel._handle, mode, filled.array, len(filled.array), C.byref(options), handle_of(stream))
+    options = _Options(kernel, report, policy=policy, zero_upstream=zero_upstream, keep_upstream=keep_upstream, overwrite=overwrite,
+                       no_alloc=no_alloc, dry_run=dry_run, deterministic=deterministic, bounds=bounds, items=items, grid=grid, device=device)
+    lib.ddisp_launch(kernel._handle, mode, filled.array, len(filled.array), C.byref(options.struct), handle_of(stream))
 
 
 class Plan(Handle):
@@ -143,11 +191,13 @@ class Plan(Handle):
 
     def __init__(self, kernel: Kernel, mode: Mode, arguments: Sequence[Any], *, policy: Policy = Policy.DEFAULT,
                  zero_upstream: bool = False, keep_upstream: bool = False, overwrite: bool = False, no_alloc: bool = False,
-                 items: Sequence[int] = (), grid: Sequence[int] = (), device: Optional[Device] = None,
-                 stream: Optional[Stream] = None):
+                 deterministic: bool = False, bounds: Bounds = None, items: Sequence[int] = (), grid: Sequence[int] = (),
+                 device: Optional[Device] = None, stream: Optional[Stream] = None):
+        """Options are those of launch()."""
         filled = _Arguments(kernel, arguments)
-        options = _options(policy, zero_upstream, keep_upstream, overwrite, no_alloc, False, items, grid, device, None)
-        super().__init__(new(lib.ddisp_plan_create, kernel._handle, mode, filled.array, len(filled.array), C.byref(options),
+        options = _Options(kernel, policy=policy, zero_upstream=zero_upstream, keep_upstream=keep_upstream, overwrite=overwrite,
+                           no_alloc=no_alloc, deterministic=deterministic, bounds=bounds, items=items, grid=grid, device=device)
+        super().__init__(new(lib.ddisp_plan_create, kernel._handle, mode, filled.array, len(filled.array), C.byref(options.struct),
                              handle_of(stream)))
         self.kernel = kernel
 

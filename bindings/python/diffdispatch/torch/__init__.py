@@ -18,6 +18,7 @@ import torch
 from .._abi import Access, DType, Policy
 from ..context import Device
 from ..kernel import Kernel, Param
+from ..launch import Bounds, bounds_of
 from . import quick
 from .layout import Layout, Place, dense_strides
 from .native import NativeBridge, compiled
@@ -73,7 +74,8 @@ class Function:
     """
 
     def __init__(self, kernel: Kernel, *, device: Union[None, str, Device] = None, bridge: str = "auto",
-                 shapes: Optional[Mapping[str, Shape]] = None, keep_outputs: bool = True, policy: Policy = Policy.DEFAULT):
+                 shapes: Optional[Mapping[str, Shape]] = None, keep_outputs: bool = True, policy: Policy = Policy.DEFAULT,
+                 deterministic: bool = False, bounds: Bounds = None):
         """
         device        where the kernel runs, or its spec; None: the device whose memory the tensors are in
         bridge        "native": on torch's memory; "staged": on copies through the host; "auto": native where device and tensors
@@ -82,12 +84,17 @@ class Function:
                       None: the inputs are broadcast, and outputs have that shape
         keep_outputs  backward reads the values of outputs. False saves their memory
         policy        what backs the gradients of inputs that do not need one
+        deterministic, bounds
+                      as for launch(): gradients have the same bits in every run. What a declared bound was too small for is an error of
+                      synchronize()
         """
         if bridge not in ("auto", "native", "staged"):
             raise ValueError(f"bridge is {bridge!r}; it can be 'auto', 'native' or 'staged'")
         self.kernel = kernel
         self._device = kernel.context.open(device) if isinstance(device, str) else device
         self._bridge_kind, self._shapes, self._keep_outputs, self._policy = bridge, shapes, keep_outputs, policy
+        self._deterministic, self._bounds = deterministic, bounds
+        bounds_of(kernel, bounds)  # names are checked here
         tensors = [param for param in kernel.params if not param.scalar]
         arguments = [param for param in kernel.params if param.access & Access.IN]
         self._inputs = [i for i, param in enumerate(tensors) if param.access & Access.IN]
@@ -113,6 +120,11 @@ class Function:
 
     def __call__(self, *arguments: Any, **outputs: torch.Tensor) -> Any:
         return self._call(arguments, outputs)
+
+    def synchronize(self) -> None:
+        """Waits for all calls so far. Raises Error with Status.BOUND_EXCEEDED when deterministic launches could not add all values."""
+        for bridge in list(self._bridges.values()):
+            bridge.synchronize()
 
     def _call(self, arguments: Sequence[Any], outputs: Mapping[str, torch.Tensor]) -> Any:
         """Any call."""
@@ -269,7 +281,7 @@ class Function:
                                "bridge='staged' copies through the host")
         staged = not shared or self._bridge_kind == "staged"
         layout = Layout(self.kernel, target, device, self._policy, self._keep_outputs, places, len(self._scalar_arguments),
-                        bool(given), staged)
+                        bool(given), staged, self._deterministic, self._bounds)
         return StagedBridge(layout) if staged else NativeBridge(layout)
 
     def _place(self, at: int, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], whole: Tuple[int, ...]) -> Place:

@@ -14,6 +14,7 @@ from .. import _abi
 from .._abi import DType, Mode, Policy
 from .._library import library
 from ..kernel import Kernel, Param
+from ..launch import Bounds, bounds_of, set_bounds
 
 launch = library["ddisp_launch"]
 """The C function without argument types: it is handed C objects made beforehand."""
@@ -45,7 +46,7 @@ class Described:
 class Frame:
     """The arguments of one launch."""
 
-    def __init__(self, kernel: Kernel, mode: Mode, tensors: Sequence[Described], flags: int, policy: Policy, device: int):
+    def __init__(self, kernel: Kernel, mode: Mode, tensors: Sequence[Described], flags: int, policy: Policy, device: int, bounds: Bounds = None):
         count = len(kernel.params)
         arrays = [array for tensor in tensors
                   for array in (tensor.shape, tensor.strides, tensor.add_strides, tensor.read_strides) if array]
@@ -77,6 +78,8 @@ class Frame:
             self.read.append((arg + _abi.ddisp_arg.grad_read.offset) // 8)
         options = _abi.ddisp_launch_options.from_buffer(self._memory, starts[2])
         options.size, options.policy, options.flags, options.device = C.sizeof(options), policy, flags, device
+        self._bounds = bounds_of(kernel, bounds)
+        set_bounds(options, self._bounds)
         self.arguments = (pointer(kernel.handle), _u32(mode), pointer(C.addressof(args)), _u32(count), pointer(C.addressof(options)))
         """All arguments of ddisp_launch but the stream."""
 

@@ -13,6 +13,7 @@ from .. import _abi
 from .._abi import DType, Mode, Policy
 from ..context import Device
 from ..kernel import Kernel
+from ..launch import Bounds
 from .frame import Described, Frame
 
 EMPTY = 64
@@ -92,6 +93,8 @@ class Layout:
     """Outputs are handed in."""
     dense: bool = False
     """Kernels see dense copies."""
+    deterministic: bool = False
+    bounds: Bounds = None
 
     def __post_init__(self) -> None:
         self.inputs = [at for at, place in enumerate(self.places) if place.is_input]
@@ -138,4 +141,5 @@ class Layout:
                 tensor.requires_grad = True
                 tensor.add_strides = broadcast_strides(place.shape, place.own_shape, dense_strides(place.own_shape))
             described.append(tensor)
-        return Frame(self.kernel, Mode.BACKWARD, described, _BACKWARD_FLAGS, self.policy, self.device.handle)
+        flags = _BACKWARD_FLAGS | (_abi.LAUNCH_DETERMINISTIC if self.deterministic else 0)
+        return Frame(self.kernel, Mode.BACKWARD, described, flags, self.policy, self.device.handle, self.bounds)

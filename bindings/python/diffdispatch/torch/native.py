@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .._library import last_error
+from ..context import Stream
 from .frame import Frame, launch, pointer
 from .layout import EMPTY, Layout, dense_strides
 from .once import once_only
@@ -98,6 +99,7 @@ class NativeBridge:
         self._scalars = [f"s{i}" for i in range(layout.scalar_count)]
         self._upstreams = [f"u{i}" for i in range(len(layout.returned))]
         self._stream_lines: List[str] = []
+        self._streams: List[Stream] = []
         self._names: Dict[str, Any] = {"stream": None, "make": maker_of(layout.torch_device), "empty_like": torch.empty_like}
         self._names.update({_name_of(dtype): dtype for place in places for dtype in (place.torch_dtype, place.gradient_dtype)})
         self._follow_streams()
@@ -127,11 +129,16 @@ class NativeBridge:
         forward = compiled(f"{layout.kernel.name}_forward", ["ctx"] + parameters, lines + result, names)
         self.apply, self.apply_directly = node_of(layout.kernel.name, forward, self._backward(len(parameters)))
 
+    def synchronize(self) -> None:
+        """Waits for all calls."""
+        for stream in self._streams or [self.layout.device]:
+            stream.synchronize()
+
     def _follow_streams(self) -> None:
         current = current_stream_of(self.layout.torch_device)
         if current is None:
             return
-        device, kept = self.layout.device, []
+        device, kept = self.layout.device, self._streams
         index = self.layout.torch_device.index
         index = torch.cuda.current_device() if index is None else index
 

@@ -48,6 +48,10 @@ class StagedBridge:
         self._forward(tensors, scalars)
         return self._returned(tensors)
 
+    def synchronize(self) -> None:
+        """Waits for all calls."""
+        self.layout.device.synchronize()
+
     def _split(self, arguments: Sequence[Any]) -> Tuple[List[torch.Tensor], Sequence[Any]]:
         """All tensors in their order, outputs that were not given are made; and the numbers."""
         handed = self.layout.handed
