@@ -172,14 +172,14 @@ static ddisp_status show_nothing(vulkan__device *device, VkDescriptorBufferInfo 
     *out_info = (VkDescriptorBufferInfo){.buffer = VK_NULL_HANDLE, .range = VK_WHOLE_SIZE};
     if (device->adapter->features & VULKAN__BIT(NULL_DESCRIPTOR))
         return DDISP_STATUS_OK;
-    pthread_mutex_lock(&device->elements_lock);
+    pthread_mutex_lock(&device->builtin_lock);
     VkResult result = VK_SUCCESS;
     const char *function = "";
     if (!device->dummy.handle)
         result = vulkan__buffer_create(device, VULKAN__PURPOSE_DEVICE, DUMMY_BYTES, &device->dummy,
                                        &function);
     out_info->buffer = device->dummy.handle;
-    pthread_mutex_unlock(&device->elements_lock);
+    pthread_mutex_unlock(&device->builtin_lock);
     if (result != VK_SUCCESS)
         status = vulkan__check(device, result, function);
     return status;

@@ -141,7 +141,7 @@ vulkan__device *vulkan__device_new(vulkan__instance *instance, const vulkan__ada
     device->services = instance->services;
     device->adapter = adapter;
     (void)pthread_mutex_init(&device->lock, NULL);
-    (void)pthread_mutex_init(&device->elements_lock, NULL);
+    (void)pthread_mutex_init(&device->builtin_lock, NULL);
     return device;
 }
 
@@ -242,8 +242,7 @@ void vulkan__device_close(void *device_handle)
             vulkan__batch_release_waits(stream);
         dispose_streams(device, device->streams);
         dispose_streams(device, device->retired);
-        vulkan__elements_close(device);
-        vulkan__folds_close(device);
+        vulkan__builtins_close(device);
         vulkan__sink_trim(device);
         vulkan__pool_close(device);
         vulkan__buffer_destroy(device, &device->dummy);
@@ -254,7 +253,7 @@ void vulkan__device_close(void *device_handle)
     }
     for (uint32_t i = 0; i < device->queue_count; i++)
         (void)pthread_mutex_destroy(&device->queues[i].lock);
-    (void)pthread_mutex_destroy(&device->elements_lock);
+    (void)pthread_mutex_destroy(&device->builtin_lock);
     (void)pthread_mutex_destroy(&device->lock);
     backend_release(device->services, device->own_adapter);
     backend_release(device->services, device);

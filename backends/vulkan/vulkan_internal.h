@@ -29,8 +29,7 @@
 
 typedef struct vulkan__device vulkan__device;
 typedef struct vulkan__stream vulkan__stream;
-typedef struct vulkan__element_pipeline vulkan__element_pipeline;
-typedef struct vulkan__fold_pipeline vulkan__fold_pipeline;
+typedef struct vulkan__builtin_pipeline vulkan__builtin_pipeline;
 typedef struct vulkan__sets vulkan__sets;
 typedef struct vulkan__natives vulkan__natives;
 typedef struct vulkan__graph vulkan__graph;
@@ -174,16 +173,15 @@ struct vulkan__device {
     uint32_t memory_types[VULKAN__PURPOSE_COUNT];
     bool memory_mapped;            /* the host sees device memory */
     VkPipelineLayout block_layout; /* of entries that take the standard argument block */
-    pthread_mutex_t elements_lock; /* guards the fields below */
-    vulkan__element_pipeline *elements;
-    VkPipelineLayout elements_layout; /* of built-in shaders; made with the first of them */
-    vulkan__sink sinks[2];            /* unbound; with memory behind it */
-    vulkan__fold_pipeline *folds;     /* guarded by elements_lock */
+    pthread_mutex_t builtin_lock;  /* guards builtins, builtin_layout and dummy */
+    vulkan__builtin_pipeline *builtins;
+    VkPipelineLayout builtin_layout; /* made with the first pipeline */
+    vulkan__sink sinks[2];           /* unbound; with memory behind it */
     atomic_uint next_queue;
     atomic_bool lost;
-    atomic_bool caches_nothing; /* the driver's pipeline caches stay empty */
-    vulkan__buffer dummy;       /* for descriptors that show nothing; guarded by elements_lock */
-    pthread_mutex_t lock;       /* guards the fields below */
+    atomic_bool caches_nothing;             /* the driver's pipeline caches stay empty */
+    vulkan__buffer dummy;                   /* for descriptors that show nothing */
+    pthread_mutex_t lock;                   /* guards the fields below */
     uint64_t block_bytes, block_bytes_peak; /* of all blocks */
     uint64_t reuses;                        /* allocations that made no block */
     vulkan__block **blocks;                 /* sorted by address */
@@ -310,16 +308,14 @@ ddisp_status vulkan__scatter_add(void *device, void *stream,
                                  int64_t axis_extent, const ddisp_backend_tensor *index,
                                  const ddisp_backend_tensor *source,
                                  const ddisp_backend_range *skipped, uint64_t flags);
-/** Destroys the pipelines (vulkan_builtin.c); nothing uses them. */
-void vulkan__elements_close(vulkan__device *device);
+/** Destroys the pipelines of built-in shaders (vulkan_pipeline.c); nothing uses them. */
+void vulkan__builtins_close(vulkan__device *device);
 
 /* ---- the end of deterministic mode (vulkan_fold.c) */
 
 ddisp_status vulkan__fold(void *device, void *stream, const ddisp_backend_tensor *destination,
                           const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
                           uint64_t flags, const ddisp_backend_range *sticky);
-/** Destroys the pipelines; nothing uses them. */
-void vulkan__folds_close(vulkan__device *device);
 
 /* ---- code (vulkan_inspect.c, vulkan_fit.c, vulkan_variant.c, vulkan_artifact.c,
  * vulkan_launch.c) */

@@ -44,6 +44,27 @@ typedef struct vulkan__axes {
 /** Bytes that a shader is pushed. Its first word is the address of the axes. */
 #define VULKAN__PUSH_BYTES 128
 
+/* ---- pipelines (vulkan_pipeline.c) */
+
+/** Values of specialization constants, at most. */
+#define VULKAN__MOST_CONSTANTS 8
+
+/** The words of a built-in shader. */
+typedef struct vulkan__builtin {
+    const uint32_t *words;
+    size_t size_bytes;
+} vulkan__builtin;
+
+/** The pipeline of a shader, known by its address, with values for its constants 0 to count - 1. */
+ddisp_status vulkan__builtin_find(vulkan__device *device, const vulkan__builtin *code,
+                                  const uint32_t *constants, uint32_t count,
+                                  VkPipeline *out_pipeline);
+/** Records a dispatch into the open batch. push_bytes: at most VULKAN__PUSH_BYTES. */
+void vulkan__builtin_record(vulkan__device *device, vulkan__stream *stream, VkPipeline pipeline,
+                            const void *push, uint32_t push_bytes, uint32_t groups);
+
+/* ---- operations (vulkan_builtin.c) */
+
 /** A dispatch of a built-in shader. */
 typedef struct vulkan__operation {
     vulkan__shader shader;
