@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/python/run_gpu.sh [FOLDER]: all tests of the Python package and bench/torch_bridge.py, on a machine with a GPU, PyTorch with CUDA
 # and a carried build-gpu/ (made by tools/gpu --build). Writes python.log, torch_bridge.txt and torch_bridge_<elements>.json into FOLDER
-# (default: the current directory). PYTHON chooses the interpreter, CALLS how many calls the memory tests make (default 100000).
+# (default: the current directory). PYTHON chooses the interpreter, CALLS how many calls the memory tests make (default 100000), TESTS which
+# files of tests run, LIMIT how many seconds each of them has. Tests for two GPUs run where there are two.
 set -u
 out=$(mkdir -p "${1:-.}" && cd "${1:-.}" && pwd)
 cd "$(dirname "$0")/../.."
@@ -25,9 +26,11 @@ export DDISP_TEST_CALLS=${CALLS:-100000}
 
 : >"$out/python.log"
 failed=0
-for name in api dlpack torch torch_training package; do
+"$python" -c 'import torch, diffdispatch as dd
+print("torch", torch.__version__, "with", torch.cuda.device_count(), "GPUs; diffdispatch:", *dd.default_context().devices)' || failed=1
+for name in ${TESTS-api dlpack torch torch_training package}; do
     printf '==== test_%s\n' "$name" >>"$out/python.log"
-    timeout 280 "$python" "tests/python/test_$name.py" 2>&1 | tee "$out/part.log" >>"$out/python.log"
+    timeout "${LIMIT:-280}" "$python" "tests/python/test_$name.py" 2>&1 | tee "$out/part.log" >>"$out/python.log"
     status=${PIPESTATUS[0]}
     printf '==== test_%s: status %s\n' "$name" "$status" >>"$out/python.log"
     printf '%s: %s passed, %s failed, %s skipped, status %s\n' "$name" "$(grep -c '^ok' "$out/part.log")" \

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Kernels as functions of PyTorch tensors: values and gradients, whatever the tensors are like, on every device, native and staged."""
+import contextlib
 import itertools
+import threading
 import types
 import unittest
 import unittest.mock
@@ -15,7 +17,7 @@ except ImportError:
 import diffdispatch as dd
 import diffdispatch.torch as ddt
 from testkernels import gather, kernel
-from torch_targets import Bridged, spread
+from torch_targets import Bridged, spread, two_places
 
 
 def product(a, b):
@@ -58,6 +60,16 @@ class Mixtures(Bridged):
         b.requires_grad_()
         linear(a, b).sum().backward()
         self.assertEqual((a.grad.tolist(), b.grad.tolist()), ([2] * 4, [1] * 4))
+
+    def test_second_calls_find_everything(self):
+        mul = self.function("mul")
+        for order in ((True, False), (False, True), (True, True), (False, False)), ((True, True), (True, False)):
+            for a_grad, b_grad in order:
+                self.mixed(mul, a_grad, b_grad)
+            built = mul.kernel.statistics["variants_built"]
+            for a_grad, b_grad in order:
+                self.mixed(mul, a_grad, b_grad)
+            self.assertEqual((mul.kernel.statistics["variants_built"], len(mul._bridges)), (built, 1))
 
     def test_gradients_go_only_to_leaves_that_want_them(self):
         mul = self.function("mul")
@@ -407,11 +419,100 @@ class Graphs(Bridged):
             self.assertSame(mul, product, self.rand(4), self.rand(4))
 
 
+class TwoDevices(unittest.TestCase):
+    """One function, whose kernels run where the tensors are. On the host both are one device."""
+
+    places = ("cpu", "cpu")
+
+    def current(self, place):
+        return torch.cuda.device(place) if place != "cpu" else contextlib.nullcontext()
+
+    def tensors(self, place, number=2.0):
+        a = torch.full((64,), number, device=place, requires_grad=True)
+        return a, torch.arange(64.0, device=place)
+
+    def check(self, mul, place, number):
+        a, b = self.tensors(place, number)
+        y = mul(a, b)
+        self.assertEqual((y.device, y.sum().item()), (a.device, number * 2016))
+        y.sum().backward()
+        self.assertEqual((a.grad.device, a.grad.tolist()), (a.device, list(range(64))))
+
+    def test_in_turns_whatever_device_is_current(self):
+        mul = ddt.Function(kernel("mul"), keep_outputs=False)
+        for current in (*self.places, None):
+            for place in self.places * 2 + self.places[::-1]:
+                with self.current(current) if current else contextlib.nullcontext():
+                    before = torch.cuda.current_device() if place != "cpu" else None
+                    self.check(mul, place, 3.0)
+                    self.assertEqual(torch.cuda.current_device() if place != "cpu" else None, before)
+
+    def test_one_graph_over_both(self):
+        mul = ddt.Function(kernel("product"))
+        first, second = self.places
+        a, b = self.tensors(first)
+        c, d = self.tensors(second, 5.0)
+        mul(mul(a, b).to(second), c).sum().backward()
+        self.assertEqual((a.grad.device, a.grad.tolist()), (a.device, [5.0 * i for i in range(64)]))
+        self.assertEqual((c.grad.device, c.grad.tolist()), (c.device, [2.0 * i for i in range(64)]))
+
+    def test_a_thread_for_each(self):
+        mul, failures = ddt.Function(kernel("mul")), []
+
+        def work(number):
+            try:
+                for i in range(30):
+                    self.check(mul, self.places[(number + i // 10) % 2], float(number + i))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_streams_of_both(self):
+        mul = ddt.Function(kernel("mul"))
+        for place in self.places:
+            with torch.cuda.stream(torch.cuda.Stream(place)) if place != "cpu" else contextlib.nullcontext():
+                a = torch.zeros(1 << 20, device=place)
+                for _ in range(20):
+                    a += 1  # on a GPU still running when the kernel is queued
+                a.requires_grad_()
+                y = mul(a, a.detach())
+                y.sum().backward()
+                self.assertEqual((y.sum().item(), a.grad[-1].item()), (400.0 * (1 << 20), 20))
+
+    def test_case_37_tensors_of_both_in_one_call(self):
+        mul = ddt.Function(kernel("mul"))
+        (a, _), (_, b) = self.tensors(self.places[0]), self.tensors(self.places[1])
+        if a.device == b.device:
+            self.assertEqual(mul(a, b).sum().item(), 2 * 2016)
+            return
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, "mul: parameter 'b' is on cuda:1, 'a' is on cuda:0"):
+                mul(a, b)
+            self.check(mul, self.places[1], 4.0)
+
+
+for _name, _places, _reason in two_places():
+    _case = type("TwoDevices" + _name, (TwoDevices,), {"places": _places})
+    globals()[_case.__name__] = unittest.skipIf(_reason, _reason)(_case) if _reason else _case
+del TwoDevices, _case
+
+
 @spread
 class Deterministic(Bridged):
     """Gradients with the same bits in every run."""
 
     codes = ("host", "cuda")
+
+    def setUp(self):
+        super().setUp()
+        if self.device != "host:0" and "cuda-c++" not in dd.open(self.device).info.formats:
+            self.skipTest("NVRTC is not installed")
 
     def gather(self, **options):
         return ddt.Function(gather(), device=self.device, bridge=self.bridge, shapes={"y": "index"}, keep_outputs=False, **options)

@@ -74,11 +74,18 @@ class Training(Bridged):
 @spread
 class Memory(Bridged):
     def used(self):
+        """Bytes that the library has handed out and kept, that torch has, and that are taken on the GPU by whomever."""
         gc.collect()
         device = dd.open(self.device)
         device.synchronize()
-        torch_bytes = torch.cuda.memory_allocated(self.place) if self.place != "cpu" else 0
-        return device.statistics["bytes_live"], torch_bytes
+        statistics = device.statistics
+        result = [statistics["bytes_live"], statistics["bytes_live"] + statistics["bytes_cached"]]
+        for spec in {self.device, self.place}:
+            if spec.startswith("cuda"):
+                torch.cuda.synchronize(spec)
+                free, total = torch.cuda.mem_get_info(spec)
+                result += [torch.cuda.memory_allocated(spec), torch.cuda.memory_reserved(spec), total - free]
+        return result
 
     def test_device_memory_over_50_iterations(self):
         """128 KiB tensors; both kinds of end: with and without backward."""
@@ -92,12 +99,14 @@ class Memory(Bridged):
 
         for _ in range(3):
             step()
-        before = self.used()
-        for _ in range(50):
-            step()
-        after = self.used()
-        for used, now in zip(before, after):
-            self.assertLess(now - used, 1 << 20)
+        grown = []
+        for _ in range(3):  # what leaks does so each time; the GPU may be used by others too
+            before = self.used()
+            for _ in range(50):
+                step()
+            grown.append([now - used for used, now in zip(before, self.used())])
+        for least in map(min, zip(*grown)):
+            self.assertLess(least, 1 << 20, grown)
 
     def test_many_calls(self):
         mul = self.function("mul")

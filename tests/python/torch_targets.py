@@ -27,6 +27,14 @@ def _targets():
     yield "VulkanStagedFromCuda", "vulkan:0", "staged", "cuda:0", vulkan or cuda
     second = None if torch.cuda.is_available() and "cuda:1" in _specs else "no second CUDA device"
     yield "SecondCudaNative", "cuda:1", "native", "cuda:1", second
+    yield "SecondCudaStaged", "cuda:1", "staged", "cuda:1", second
+
+
+def two_places():
+    """Pairs of devices of tensors whose kernels run where the tensors are, by name; and why they are not there."""
+    second = None if torch.cuda.is_available() and torch.cuda.device_count() > 1 and "cuda:1" in _specs else "no second CUDA device"
+    yield "Host", ("cpu", "cpu"), None
+    yield "Cuda", ("cuda:0", "cuda:1"), second
 
 
 class Bridged(unittest.TestCase):
