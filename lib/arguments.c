@@ -36,7 +36,7 @@ static void reset_slot(ddisp__slot *slot)
 static void reset(ddisp__operand *operand)
 {
     operand->tensor = NULL;
-    operand->tensor_id = 0;
+    operand->tensor_id = operand->version = 0;
     operand->buffer = NULL;
     operand->address = operand->flags = operand->scalar = 0;
     operand->dtype = DDISP_DTYPE_ANY;
@@ -82,8 +82,11 @@ static ddisp_status take_device(ddisp__launch *launch, uint32_t i, ddisp_device 
                               launch->device->info.spec);
 }
 
-static uint64_t flags_of(ddisp_tensor *tensor)
+/* Version before flags, so that it is never later than what was seen. */
+static uint64_t flags_of(ddisp_tensor *tensor, uint64_t *out_version)
 {
+    *out_version =
+        atomic_load_explicit(&ddisp__tensor_owner(tensor)->version, memory_order_acquire);
     uint64_t flags = atomic_load_explicit(&tensor->flags, memory_order_relaxed);
     flags &= ~DDISP_TENSOR_REQUIRES_GRAD;
     return flags | (ddisp__tensor_requires_grad(tensor) ? DDISP_TENSOR_REQUIRES_GRAD : 0);
@@ -98,7 +101,7 @@ static ddisp_status resolve_tensor(ddisp__launch *launch, uint32_t i, ddisp_tens
     operand->address = tensor->address;
     operand->dtype = tensor->dtype;
     operand->layout = tensor->layout;
-    operand->flags = flags_of(tensor);
+    operand->flags = flags_of(tensor, &operand->version);
     return take_device(launch, i, tensor->buffer->device);
 }
 
@@ -320,7 +323,7 @@ ddisp_status ddisp__arguments_again(ddisp__launch *launch, const ddisp_arg *args
         ddisp__operand *operand = &launch->operands[i];
         if (!operand->tensor)
             continue;
-        operand->flags = flags_of(operand->tensor);
+        operand->flags = flags_of(operand->tensor, &operand->version);
         ddisp_status status = resolve_slots(launch, i, &args[i]);
         if (status)
             return status;

@@ -230,25 +230,61 @@ static void fill_native(const source *from, const ddisp_native_arg *arg,
 
 /* ---- launch ---- */
 
-static ddisp_status use_buffers(ddisp__launch *launch)
+static ddisp_status use(ddisp_buffer *buffer, ddisp_stream *stream)
+{
+    return !buffer || ddisp__buffer_noted(buffer, stream) ? DDISP_STATUS_OK
+                                                          : ddisp__buffer_use(buffer, stream);
+}
+
+static ddisp_status use_buffers(const ddisp__launch *launch)
 {
     ddisp_status status = DDISP_STATUS_OK;
     if (!launch->stream->capture) /* a graph notes its variants at each replay */
         status = ddisp__variant_use(launch->plan->variant, launch->stream);
     for (uint32_t i = 0; i < launch->count && !status; i++)
-        if (launch->operands[i].buffer &&
-            !ddisp__buffer_noted(launch->operands[i].buffer, launch->stream))
-            status = ddisp__buffer_use(launch->operands[i].buffer, launch->stream);
+        status = use(launch->operands[i].buffer, launch->stream);
     return status;
 }
 
-static ddisp_status submit(ddisp__launch *launch, ddisp_backend_launch *request)
+/* Those of gradients were noted when they were prepared. */
+static ddisp_status use_again(ddisp__launch *launch)
+{
+    launch->notes = atomic_load_explicit(&launch->stream->notes, memory_order_acquire);
+    ddisp_status status = use_buffers(launch);
+    for (uint32_t i = 0; i < launch->count && launch->mode == DDISP_MODE_BACKWARD; i++) {
+        const ddisp__operand *operand = &launch->operands[i];
+        if (!status)
+            status = use(operand->add.gradient.buffer, launch->stream);
+        if (!status && operand->add.converts)
+            status = use(operand->add.target.buffer, launch->stream);
+        if (!status)
+            status = use(operand->read.gradient.buffer, launch->stream);
+    }
+    return status;
+}
+
+/* Queues the work while the uses that were noted are noted still. */
+static ddisp_status queue(ddisp__launch *launch, const ddisp_backend_launch *request)
 {
     ddisp_device *device = launch->device;
-    pthread_mutex_lock(&launch->stream->lock);
-    ddisp_status status = device->table->launch(device->handle, launch->stream->handle, request);
-    pthread_mutex_unlock(&launch->stream->lock);
-    status = ddisp__device_result(device, status);
+    ddisp_stream *stream = launch->stream;
+    pthread_mutex_lock(&stream->lock);
+    while (__builtin_expect(
+        launch->notes != atomic_load_explicit(&stream->notes, memory_order_relaxed), 0)) {
+        pthread_mutex_unlock(&stream->lock);
+        ddisp_status status = use_again(launch);
+        if (status)
+            return status;
+        pthread_mutex_lock(&stream->lock);
+    }
+    ddisp_status status = device->table->launch(device->handle, stream->handle, request);
+    pthread_mutex_unlock(&stream->lock);
+    return ddisp__device_result(device, status);
+}
+
+static ddisp_status submit(ddisp__launch *launch, const ddisp_backend_launch *request)
+{
+    ddisp_status status = queue(launch, request);
     if (!status && launch->stream->capture)
         return ddisp__capture_launch(launch->stream->capture, launch, request);
     if (!status)
@@ -257,33 +293,51 @@ static ddisp_status submit(ddisp__launch *launch, ddisp_backend_launch *request)
     return ddisp__fail_native(status, error.native_code, error.message);
 }
 
-ddisp_status ddisp__block_launch(ddisp__launch *launch)
+void ddisp__block_lay_out(const ddisp__launch *launch, const ddisp__places *places)
+{
+    const ddisp_entry *entry =
+        &launch->kernel->codes[launch->plan->code].desc.entries[launch->plan->entry];
+    source from = source_of(launch);
+    *places->request =
+        (ddisp_backend_launch){.size = (uint32_t)sizeof *places->request,
+                               .variant = ddisp__variant_handle(launch->plan->variant),
+                               .items = launch->items,
+                               .shared_bytes = entry->shared_bytes,
+                               .block = places->block,
+                               .block_size_bytes = launch->kernel->block_size_bytes,
+                               .natives = places->natives,
+                               .native_count = entry->native_count,
+                               .accesses = places->accesses};
+    ddisp__geometry_group(entry, places->request->group_size);
+    memcpy(places->request->grid, launch->grid, sizeof launch->grid);
+    write_block(&from, places->block);
+    for (uint32_t k = 0; k < entry->native_count; k++)
+        fill_native(&from, &entry->native[k], &places->natives[k]);
+    places->request->access_count = list_accesses(&from, places->accesses);
+}
+
+static ddisp_status launch_in(ddisp__launch *launch, const ddisp__places *places)
+{
+    ddisp_status status = use_buffers(launch);
+    if (status)
+        return status;
+    ddisp__block_lay_out(launch, places);
+    return submit(launch, places->request);
+}
+
+static ddisp_status launch_on_stack(ddisp__launch *launch)
 {
     _Alignas(16) unsigned char block[BLOCK_CAPACITY];
     ddisp_backend_access accesses[DDISP__MAX_ACCESSES];
     ddisp_backend_native natives[DDISP__MAX_NATIVES];
-    const ddisp_entry *entry =
-        &launch->kernel->codes[launch->plan->code].desc.entries[launch->plan->entry];
-    ddisp_backend_launch request = {.size = (uint32_t)sizeof request,
-                                    .variant = ddisp__variant_handle(launch->plan->variant),
-                                    .items = launch->items,
-                                    .shared_bytes = entry->shared_bytes,
-                                    .block = block,
-                                    .block_size_bytes = launch->kernel->block_size_bytes,
-                                    .natives = natives,
-                                    .native_count = entry->native_count,
-                                    .accesses = accesses};
-    ddisp__geometry_group(entry, request.group_size);
-    memcpy(request.grid, launch->grid, sizeof request.grid);
-    ddisp_status status = use_buffers(launch);
-    if (status)
-        return status;
-    source from = source_of(launch);
-    write_block(&from, block);
-    for (uint32_t k = 0; k < entry->native_count; k++)
-        fill_native(&from, &entry->native[k], &natives[k]);
-    request.access_count = list_accesses(&from, accesses);
-    return submit(launch, &request);
+    ddisp_backend_launch request;
+    ddisp__places places = {&request, block, natives, accesses};
+    return launch_in(launch, &places);
+}
+
+ddisp_status ddisp__block_launch(ddisp__launch *launch)
+{
+    return launch->places ? launch_in(launch, launch->places) : launch_on_stack(launch);
 }
 
 void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, uint64_t items,

@@ -187,19 +187,37 @@ ddisp_status ddisp_buffer_wrap_native(ddisp_device *device, const ddisp_chain *n
 
 /* ---- use */
 
+/* Forgets use i when the stream's work is done. Whoever relies on what was noted compares the
+ * stream's notes under its lock, and is told here to note again. Buffer is locked. */
+static bool drop_done_use(ddisp_buffer *buffer, uint32_t i, ddisp_stream *stream)
+{
+    const ddisp_backend_table *table = stream->device->table;
+    void *device = stream->device->handle;
+    uint64_t ticket = stream->capture_ticket;
+    ddisp_status status = DDISP_STATUS_OK;
+    (void)pthread_mutex_lock(&stream->lock);
+    if (!stream->capture)
+        status = table->stream_mark(device, stream->handle, &ticket);
+    if (status == DDISP_STATUS_OK)
+        status = table->stream_query(device, stream->handle, ticket);
+    if (status == DDISP_STATUS_OK) {
+        atomic_store_explicit(&buffer->last_use, NULL, memory_order_relaxed);
+        ddisp__array_remove(&buffer->uses, i);
+        atomic_store_explicit(&stream->notes, ddisp__stream_fresh_notes(), memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&stream->lock);
+    return ddisp__device_result(stream->device, status) == DDISP_STATUS_OK;
+}
+
 /* Forgets streams whose work is done, so that a buffer that lives long does not collect every
  * stream that ever used it. Buffer is locked. */
 static void drop_done_uses(ddisp_buffer *buffer)
 {
     for (uint32_t i = buffer->uses.count; i-- > 0;) {
         ddisp_stream *stream = *(ddisp_stream **)ddisp__array_at(&buffer->uses, i);
-        uint64_t ticket = 0;
-        if (ddisp__stream_mark(stream, &ticket) != DDISP_STATUS_OK ||
-            ddisp__stream_query(stream, ticket) != DDISP_STATUS_OK)
-            continue;
-        atomic_store_explicit(&buffer->last_use, NULL, memory_order_relaxed);
-        ddisp__array_remove(&buffer->uses, i);
-        ddisp_stream_release(stream);
+        if (ddisp__device_check(stream->device, "device") == DDISP_STATUS_OK &&
+            drop_done_use(buffer, i, stream))
+            ddisp_stream_release(stream);
     }
 }
 

@@ -223,6 +223,7 @@ static void put_back(ddisp__capture *capture)
         pthread_mutex_lock(&t->tensor->lock);
         ddisp_buffer *dropped = t->tensor->gradient.buffer;
         t->tensor->gradient = t->gradient;
+        ddisp__tensor_changed(t->tensor);
         pthread_mutex_unlock(&t->tensor->lock);
         t->gradient.buffer = NULL; /* its reference went to the tensor */
         ddisp_buffer_release(dropped);

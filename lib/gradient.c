@@ -286,6 +286,7 @@ ddisp_status ddisp__gradient_commit(ddisp__launch *launch)
             owner->tensor->gradient = owner->fresh;
         else
             owner->tensor->gradient = (ddisp__gradient){0};
+        ddisp__tensor_changed(owner->tensor);
         owner->fresh.buffer = NULL;
     }
     return status;

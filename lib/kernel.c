@@ -154,6 +154,8 @@ static ddisp_status check_desc(const ddisp_kernel_desc *desc)
     return DDISP_STATUS_OK;
 }
 
+static atomic_uint_fast64_t serials;
+
 ddisp_status ddisp_kernel_create(ddisp_context *context, const ddisp_kernel_desc *desc,
                                  ddisp_kernel **out_kernel)
 {
@@ -171,6 +173,7 @@ ddisp_status ddisp_kernel_create(ddisp_context *context, const ddisp_kernel_desc
     if (!kernel)
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
     ddisp__reference_start(&kernel->reference);
+    kernel->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
     ddisp_context_retain(context);
     kernel->context = context;
     kernel->variant_budget = known.variant_budget ? known.variant_budget : 32;

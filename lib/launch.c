@@ -3,6 +3,7 @@
  * each step in its own room (launch.h has the map). Nothing the caller can see changes before the
  * driver took the launch.
  */
+#include "repeat.h"
 #include "trace.h"
 
 #include <string.h>
@@ -169,21 +170,43 @@ static ddisp_status launch_traced(ddisp__launch *launch)
     return status;
 }
 
+ddisp_status ddisp__launch_prepare(ddisp__launch *launch)
+{
+    launch->notes = atomic_load_explicit(&launch->stream->notes, memory_order_acquire);
+    return ddisp__gradient_prepare(launch);
+}
+
 ddisp_status ddisp__launch_run(ddisp__launch *launch)
 {
-    ddisp_status status = ddisp__gradient_prepare(launch);
-    if (!status)
-        status = __builtin_expect(launch->kernel->context->trace != NULL, 0)
-                     ? launch_traced(launch)
-                     : ddisp__block_launch(launch);
+    ddisp_status status = __builtin_expect(launch->kernel->context->trace != NULL, 0)
+                              ? launch_traced(launch)
+                              : ddisp__block_launch(launch);
     if (status)
         return status;
     ddisp__device_count_launch(launch->device, true);
     return launch->mode == DDISP_MODE_BACKWARD ? ddisp__gradient_commit(launch) : DDISP_STATUS_OK;
 }
 
+/* A launch that came before, and may come again as it is, is remembered. */
+static ddisp_status run_resolved(ddisp__launch *launch, const ddisp_arg *args,
+                                 const ddisp__recall *recall)
+{
+    ddisp_status status = ddisp__launch_prepare(launch);
+    if (status)
+        return status;
+    ddisp__repeat *repeat = recall->slot ? ddisp__recall_take(recall, launch) : NULL;
+    launch->places = repeat ? &repeat->places : NULL;
+    status = ddisp__launch_run(launch);
+    if (!repeat)
+        return status;
+    if (!status)
+        (void)ddisp__repeat_keep(repeat, launch, args);
+    ddisp__recall_give(recall, launch->kernel->context, repeat);
+    return status;
+}
+
 static ddisp_status run(ddisp__launch *launch, const ddisp_arg *args, uint32_t arg_count,
-                        ddisp_stream *stream)
+                        ddisp_stream *stream, const ddisp__recall *recall)
 {
     bool dry = (launch->options.flags & DDISP_LAUNCH_DRY_RUN) != 0;
     ddisp_status status = prepare(launch, args, arg_count, stream);
@@ -200,7 +223,7 @@ static ddisp_status run(ddisp__launch *launch, const ddisp_arg *args, uint32_t a
         show_plan(launch);
         return DDISP_STATUS_OK;
     }
-    return ddisp__launch_run(launch);
+    return run_resolved(launch, args, recall);
 }
 
 /* A launch is large; only what is read before it is written needs a value. */
@@ -222,6 +245,7 @@ static void start(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode)
     launch->signature_size = 0;
     launch->hash = (ddisp__hash){0, 0};
     launch->count = 0;
+    launch->places = NULL;
 }
 
 ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, ddisp_mode mode,
@@ -282,17 +306,23 @@ ddisp_status ddisp_launch(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg
                           ddisp_stream *stream)
 {
     ddisp__launch launch;
+    ddisp__recall recall;
     if (!kernel)
         return ddisp__fail(DDISP_STATUS_INVALID_ARGUMENT, "kernel is NULL");
     ddisp_status status = ddisp__context_check(kernel->context);
     if (status)
         return status;
+    if (ddisp__recall_launch(&recall, kernel, mode, args, arg_count, options, stream, &status)) {
+        if (status && options)
+            give_error(options->error);
+        return status;
+    }
     start(&launch, kernel, mode);
     status = read_options(&launch, options);
     if (status)
         return status;
     ddisp__report_begin(launch.options.report);
-    status = run(&launch, args, arg_count, stream);
+    status = run(&launch, args, arg_count, stream, &recall);
     if (status)
         return fail(&launch, status);
     ddisp__report_fill(launch.options.report, &launch, status);

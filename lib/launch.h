@@ -55,6 +55,7 @@ typedef struct ddisp__operand {
     const ddisp_param *param;
     ddisp_tensor *tensor; /* NULL for views and scalars; not counted */
     uint64_t tensor_id;   /* of tensor: tells whether a handle is still the same tensor */
+    uint64_t version;     /* of the gradient's owner, read before anything else of it */
     ddisp_buffer *buffer; /* of tensor */
     uint64_t address;
     uint64_t flags; /* DDISP_TENSOR_... as the caller sees them */
@@ -88,6 +89,14 @@ struct ddisp__plan {
     const char *read_reason[DDISP_MAX_PARAMS];
 };
 
+/** Where a launch is laid out for the backend. */
+typedef struct ddisp__places {
+    ddisp_backend_launch *request; /* points to the others */
+    unsigned char *block;
+    ddisp_backend_native *natives;
+    ddisp_backend_access *accesses;
+} ddisp__places;
+
 typedef struct ddisp__launch {
     ddisp_kernel *kernel;
     ddisp_mode mode;
@@ -100,6 +109,8 @@ typedef struct ddisp__launch {
     ddisp_skip skip;
     ddisp_variant_origin origin;
     uint64_t build_ns;
+    uint64_t notes;                 /* of the stream, before the first use was noted */
+    const ddisp__places *places;    /* to be laid out in; NULL: on the stack */
     const char *how;                /* "launch" or "plan"; this and the next for the trace alone */
     uint64_t host_ns;               /* when the caller came */
     const struct ddisp__plan *plan; /* of a dry run: points to dry_plan */
@@ -220,6 +231,8 @@ void ddisp__sink_hold(ddisp_device *device, bool hold);
 
 /* signature.c */
 void ddisp__signature_write(ddisp__launch *launch);
+/** Without the hash. */
+void ddisp__signature_bytes(ddisp__launch *launch);
 void ddisp__signature_label(const ddisp__launch *launch, char *text, size_t capacity);
 
 /* variant.c */
@@ -265,6 +278,8 @@ void ddisp__geometry_group(const ddisp_entry *entry, uint32_t group_size[3]);
 /* block.c */
 /** Lays out the arguments and hands the launch to the backend. */
 ddisp_status ddisp__block_launch(ddisp__launch *launch);
+/** Lays out the arguments alone. */
+void ddisp__block_lay_out(const ddisp__launch *launch, const ddisp__places *places);
 /** Lays out the arguments of a recorded launch again, after an operand changed. */
 void ddisp__block_relay(ddisp_kernel *kernel, ddisp_mode mode, uint32_t code, uint64_t items,
                         const ddisp__operand *operands, ddisp_backend_launch *request,
@@ -281,7 +296,9 @@ ddisp_status ddisp__launch_resolve(ddisp__launch *launch, ddisp_kernel *kernel, 
  * scalars that a backward launch holds; only what concerns gradients is looked at. */
 ddisp_status ddisp__launch_again(ddisp__launch *launch, const ddisp_arg *args, ddisp_stream *stream,
                                  bool same);
-/** From the plan to the commit. */
+/** Makes and fills gradients as the plan says. */
+ddisp_status ddisp__launch_prepare(ddisp__launch *launch);
+/** From there to the commit. */
 ddisp_status ddisp__launch_run(ddisp__launch *launch);
 
 /* report.c */

@@ -112,6 +112,17 @@ void ddisp__device_count_variant(ddisp_device *device);
 
 /* ---- stream ---- */
 
+typedef struct ddisp__repeat ddisp__repeat; /* repeat.c */
+
+/** A place for a dynamic launch that comes again (recall.c). Prints stand for launches; 0: none. */
+typedef struct ddisp__repeat_slot {
+    atomic_uint_fast64_t print; /* whose place it is; changed under the stream's lock */
+    atomic_uint_fast64_t rival; /* who else came, since the one whose place it is came last */
+    ddisp__repeat *repeat;      /* under the stream's lock; NULL while a launch fills it */
+} ddisp__repeat_slot;
+
+#define DDISP__STREAM_SLOTS 256u
+
 struct ddisp_stream {
     ddisp__reference reference;
     ddisp_device *device; /* referenced, except by the device's own stream */
@@ -122,6 +133,10 @@ struct ddisp_stream {
     uint64_t capture_ticket;        /* end of the work queued before the capture */
     pthread_t capture_thread;       /* that began it */
     struct ddisp__watch *watch;     /* set by the first deterministic launch; under lock */
+    /* changed, under lock, when a buffer forgets that this stream uses it: as long as it is the
+       same, what was noted is noted. Never the same for two streams, never 0 */
+    atomic_uint_fast64_t notes;
+    ddisp__repeat_slot slots[DDISP__STREAM_SLOTS];
     /* makes calls of the library itself (marks, frees) safe beside the user's thread */
     pthread_mutex_t lock;
 };
@@ -135,6 +150,8 @@ struct ddisp_event {
     uint64_t ticket;
 };
 
+/** A value for a stream's notes that no stream ever had. */
+uint64_t ddisp__stream_fresh_notes(void);
 /** The stream to use: stream, or the device's own for NULL. DEVICE_MISMATCH when it is another
  * device's. */
 ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
@@ -142,6 +159,8 @@ ddisp_status ddisp__stream_resolve(ddisp_device *device, ddisp_stream *stream,
 /** A stream that is about to be destroyed leaves the sink: the device's own stream waits for its
  * work. */
 void ddisp__sink_leave(ddisp_stream *stream);
+/** Frees the launches that a stream remembers, since it ends. */
+void ddisp__recall_forget(ddisp_stream *stream);
 /** Throws a capture away, since its stream ends. */
 void ddisp__capture_drop(ddisp_stream *stream);
 /** Ticket of the stream's present end; of a capturing stream, of the work before. Locks the stream.
@@ -241,7 +260,9 @@ typedef struct ddisp__gradient {
 
 struct ddisp_tensor {
     ddisp__reference reference;
-    uint64_t id;          /* never used twice in a process */
+    uint64_t id; /* never used twice in a process */
+    /* of a root: counts changes of its gradient and of requires_grad, each behind the change */
+    atomic_uint_fast64_t version;
     ddisp_buffer *buffer; /* referenced */
     ddisp_dtype dtype;
     atomic_uint_fast64_t flags; /* DDISP_TENSOR_... */
@@ -263,6 +284,12 @@ static inline bool ddisp__tensor_requires_grad(ddisp_tensor *tensor)
 {
     return (atomic_load_explicit(&ddisp__tensor_owner(tensor)->flags, memory_order_relaxed) &
             DDISP_TENSOR_REQUIRES_GRAD) != 0;
+}
+/** To be called after the gradient of an owner, or its requires_grad, was changed and before what
+ * was dropped is released: launches that remember the owner look at it anew. */
+static inline void ddisp__tensor_changed(ddisp_tensor *owner)
+{
+    atomic_fetch_add_explicit(&owner->version, 1, memory_order_release);
 }
 /** OK; INVALID_ARGUMENT for NULL; else as ddisp__device_check. */
 ddisp_status ddisp__tensor_check(const char *what, ddisp_tensor *tensor);
@@ -332,6 +359,7 @@ typedef struct ddisp__plan ddisp__plan;
 
 struct ddisp_kernel {
     ddisp__reference reference;
+    uint64_t serial;        /* no other kernel of the process has it, ever */
     ddisp_context *context; /* referenced */
     char *name;
     ddisp_param *params;

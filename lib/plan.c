@@ -1,29 +1,26 @@
 /*
- * plan.c - prepared launches. A plan keeps a launch as it was resolved, down to the laid-out
- * argument block. Launching it compares the arguments with the kept ones and changes what differs;
- * backward launches look at all that concerns gradients again, with their owners locked;
- * in forward mode with arguments that are the same handles nothing is left but the backend's call.
+ * plan.c - prepared launches. A plan keeps a launch as it was resolved, and beside it the request
+ * as it was handed to the backend. Arguments that are the very same go out with that request, when
+ * no gradient was touched (repeat.c compares). Else backward launches look at all that concerns
+ * gradients again, with their owners locked, and other arguments are resolved as in any launch.
  * Arguments of another signature are refused.
  */
 #include "capture.h"
 #include "lower.h"
-#include "trace.h"
+#include "repeat.h"
 
-#include <diffdispatch/device/ddisp_block.h>
 #include <diffdispatch/graph.h>
 
 #include <string.h>
 
 struct ddisp_plan {
     ddisp__reference reference;
-    bool settled; /* the launch holds arguments that were accepted, and nothing of others */
+    bool settled; /* launch and repeat hold arguments that were accepted, all of them handles */
+    bool ready;   /* and the request in repeat is theirs */
     uint32_t signature_size;
     uint8_t signature[DDISP__SIGNATURE_CAPACITY];
-    ddisp_backend_launch request; /* forward mode: ready to go */
-    ddisp_backend_native *natives;
-    ddisp_backend_access accesses[DDISP__MAX_ACCESSES];
-    ddisp__launch launch;               /* kernel and device referenced */
-    _Alignas(16) unsigned char block[]; /* of the kernel's size */
+    ddisp__repeat *repeat;
+    ddisp__launch launch; /* kernel and device referenced */
 };
 
 void ddisp_plan_retain(ddisp_plan *plan)
@@ -40,7 +37,7 @@ void ddisp_plan_release(ddisp_plan *plan)
     ddisp_kernel *kernel = plan->launch.kernel;
     ddisp_context *context = kernel->context;
     ddisp_context_retain(context);
-    ddisp__release(context, plan->natives);
+    ddisp__release(context, plan->repeat);
     ddisp__release(context, plan);
     ddisp_device_release(device);
     ddisp_kernel_release(kernel);
@@ -49,49 +46,21 @@ void ddisp_plan_release(ddisp_plan *plan)
 
 /* ---- creation ---- */
 
-static ddisp_status keep_natives(ddisp_plan *plan, const ddisp_entry *entry)
-{
-    if (!entry->native_count)
-        return DDISP_STATUS_OK;
-    plan->natives =
-        ddisp__allocate(plan->launch.kernel->context, entry->native_count * sizeof *plan->natives);
-    if (!plan->natives)
-        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a plan");
-    for (uint32_t i = 0; i < entry->native_count; i++)
-        plan->natives[i].arg = &entry->native[i];
-    return DDISP_STATUS_OK;
-}
-
-static void lay_out(ddisp_plan *plan)
-{
-    ddisp__launch *launch = &plan->launch;
-    plan->request.items = launch->items; /* extents are not part of a signature */
-    memcpy(plan->request.grid, launch->grid, sizeof launch->grid);
-    ddisp__block_relay(launch->kernel, launch->mode, launch->plan->code, launch->items,
-                       launch->operands, &plan->request, plan->block, plan->natives,
-                       plan->accesses);
-}
-
-/* What of the request stays: variant, geometry, places. */
-static ddisp_status keep_request(ddisp_plan *plan)
+/* Room for the request. In forward mode nothing but where the uses are noted is open. */
+static ddisp_status keep_request(ddisp_plan *plan, const ddisp_arg *args)
 {
     ddisp__launch *launch = &plan->launch;
     const ddisp__code *code = &launch->kernel->codes[launch->plan->code];
-    const ddisp_entry *entry = &code->desc.entries[launch->plan->entry];
-    plan->request = (ddisp_backend_launch){.size = (uint32_t)sizeof plan->request,
-                                           .variant = ddisp__variant_handle(launch->plan->variant),
-                                           .items = launch->items,
-                                           .shared_bytes = entry->shared_bytes,
-                                           .block = plan->block,
-                                           .block_size_bytes = launch->kernel->block_size_bytes,
-                                           .native_count = entry->native_count,
-                                           .accesses = plan->accesses};
-    ddisp__geometry_group(entry, plan->request.group_size);
-    ddisp_status status = keep_natives(plan, entry);
-    plan->request.natives = plan->natives;
-    if (!status && launch->mode == DDISP_MODE_FORWARD)
-        lay_out(plan);
-    return status;
+    plan->repeat = ddisp__repeat_make(launch->kernel, &code->desc.entries[launch->plan->entry]);
+    if (!plan->repeat)
+        return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a plan");
+    launch->notes = 0;
+    plan->settled = ddisp__repeat_keep(plan->repeat, launch, args);
+    if (launch->mode == DDISP_MODE_FORWARD && plan->settled) {
+        ddisp__block_lay_out(launch, &plan->repeat->places);
+        plan->ready = ddisp__repeat_possible(launch);
+    }
+    return DDISP_STATUS_OK;
 }
 
 ddisp_status ddisp_plan_create(ddisp_kernel *kernel, ddisp_mode mode, const ddisp_arg *args,
@@ -104,7 +73,7 @@ ddisp_status ddisp_plan_create(ddisp_kernel *kernel, ddisp_mode mode, const ddis
     ddisp_status status = ddisp__context_check(kernel->context);
     if (status)
         return status;
-    ddisp_plan *plan = ddisp__allocate(kernel->context, sizeof *plan + kernel->block_size_bytes);
+    ddisp_plan *plan = ddisp__allocate(kernel->context, sizeof *plan);
     if (!plan)
         return ddisp__fail(DDISP_STATUS_OUT_OF_MEMORY, "no memory for a plan");
     ddisp__launch *launch = &plan->launch;
@@ -118,18 +87,17 @@ ddisp_status ddisp_plan_create(ddisp_kernel *kernel, ddisp_mode mode, const ddis
                         "upstreams are zero, or there are no items)",
                         kernel->name);
     if (!status)
-        status = keep_request(plan);
+        status = keep_request(plan, args);
     ddisp_error error = *ddisp__error();
     ddisp__gradient_finish(launch);
     if (status) {
-        ddisp__release(kernel->context, plan->natives);
+        ddisp__release(kernel->context, plan->repeat);
         ddisp__release(kernel->context, plan);
         ddisp__error_restore(&error);
         return status;
     }
     memcpy(plan->signature, launch->signature, launch->signature_size);
     plan->signature_size = launch->signature_size;
-    plan->settled = true;
     ddisp__reference_start(&plan->reference);
     ddisp_kernel_retain(kernel);
     ddisp_device_retain(launch->device);
@@ -158,7 +126,7 @@ static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddi
     if (launch->skip)
         return launch->mode == DDISP_MODE_BACKWARD ? ddisp__gradient_commit(launch)
                                                    : DDISP_STATUS_OK;
-    ddisp__signature_write(launch);
+    ddisp__signature_bytes(launch);
     if (launch->signature_size != plan->signature_size ||
         memcmp(launch->signature, plan->signature, plan->signature_size) != 0)
         return other_signature(plan);
@@ -166,53 +134,63 @@ static ddisp_status launch_resolved(ddisp_plan *plan, const ddisp_arg *args, ddi
     if (!same)
         status =
             ddisp__geometry_grid(launch, &code->desc.entries[launch->plan->entry], launch->grid);
-    return status ? status : ddisp__launch_run(launch);
+    if (!status)
+        status = ddisp__launch_prepare(launch);
+    if (status)
+        return status;
+    bool ready = ddisp__repeat_possible(launch);
+    /* shadows have more ranges than there are places */
+    launch->places = ddisp__launch_deterministic(launch) ? NULL : &plan->repeat->places;
+    status = ddisp__launch_run(launch);
+    if (status)
+        return status;
+    plan->settled = ddisp__repeat_keep(plan->repeat, launch, args);
+    plan->ready = plan->settled && ready;
+    return DDISP_STATUS_OK;
 }
 
-/* Whether the argument is the very thing that the plan holds already. What it says about gradients
- * is looked at in any case. */
-static bool unchanged(const ddisp__operand *operand, const ddisp_arg *arg)
-{
-    if (arg->flags || arg->reserved)
-        return false;
-    if (operand->param->kind == DDISP_PARAM_KIND_SCALAR)
-        return arg->scalar && !arg->tensor && !arg->view && !arg->grad_add && !arg->grad_read &&
-               arg->scalar_size == ddisp_dtype_size(operand->dtype) &&
-               memcmp(arg->scalar, &operand->scalar, arg->scalar_size) == 0;
-    return operand->tensor && arg->tensor == operand->tensor &&
-           arg->tensor->id == operand->tensor_id && !arg->view && !arg->scalar && !arg->scalar_size;
-}
-
-static ddisp_status submit(ddisp_plan *plan, ddisp_stream *stream)
+/* Whether the arguments are the very things that the plan holds already. */
+static bool is_same(ddisp_plan *plan, const ddisp_arg *args)
 {
     ddisp__launch *launch = &plan->launch;
-    ddisp_device *device = launch->device;
+    if (!plan->settled || !ddisp__repeat_same(plan->repeat, args))
+        return false;
+    for (uint32_t i = 0; i < launch->count && launch->kernel->scalar_count; i++)
+        launch->operands[i].scalar = plan->repeat->args[i].scalar;
+    return true;
+}
+
+/* A stream that the plan's last launch was not on. Gradients are looked at where they are used. */
+static ddisp_status note_uses(ddisp_plan *plan, ddisp_stream *stream)
+{
+    const ddisp__launch *launch = &plan->launch;
+    uint64_t notes = atomic_load_explicit(&stream->notes, memory_order_acquire);
     ddisp_status status = ddisp__variant_use(launch->plan->variant, stream);
     for (uint32_t i = 0; i < launch->count && !status; i++)
         if (launch->operands[i].buffer && !ddisp__buffer_noted(launch->operands[i].buffer, stream))
             status = ddisp__buffer_use(launch->operands[i].buffer, stream);
-    if (status)
-        return status;
-    pthread_mutex_lock(&stream->lock);
-    status = device->table->launch(device->handle, stream->handle, &plan->request);
-    pthread_mutex_unlock(&stream->lock);
-    if (status)
-        return ddisp__device_result(device, status);
-    ddisp__device_count_launch(device, true);
-    return DDISP_STATUS_OK;
+    if (!status)
+        plan->repeat->notes = notes;
+    return status;
 }
 
-static ddisp_status submit_traced(ddisp_plan *plan, ddisp_stream *stream)
+/* False, and nothing was launched: the arguments are resolved, unless status says why not. */
+static bool launch_ready(ddisp_plan *plan, ddisp_stream *stream, ddisp_status *out_status)
 {
-    const ddisp__launch *launch = &plan->launch;
-    ddisp__traced traced = {stream, launch->kernel->name, launch->how, launch->host_ns, 0};
-    ddisp__trace_begin(&traced);
-    ddisp_status status = submit(plan, stream);
-    if (status)
-        ddisp__trace_cancel(&traced);
-    else
-        ddisp__trace_end(&traced, launch);
-    return status;
+    ddisp_device *device = plan->launch.device;
+    ddisp__repeat *repeat = plan->repeat;
+    *out_status = DDISP_STATUS_OK;
+    if (plan->launch.mode == DDISP_MODE_FORWARD &&
+        repeat->notes != atomic_load_explicit(&stream->notes, memory_order_relaxed))
+        *out_status = note_uses(plan, stream);
+    if (*out_status)
+        return false;
+    pthread_mutex_lock(&stream->lock);
+    bool launched = ddisp__repeat_submit(repeat, stream, out_status);
+    pthread_mutex_unlock(&stream->lock);
+    if (launched)
+        *out_status = ddisp__repeat_result(device, *out_status);
+    return launched;
 }
 
 ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t arg_count,
@@ -230,18 +208,14 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
         status = ddisp__stream_resolve(launch->device, stream, &stream);
     if (status)
         return status;
+    bool same = is_same(plan, args) && !stream->capture;
+    if (same && plan->ready && (launch_ready(plan, stream, &status) || status))
+        return status;
     if (__builtin_expect(launch->kernel->context->trace != NULL, 0)) {
         launch->how = "plan";
         launch->host_ns = ddisp__time_ns();
     }
-    bool same = plan->settled && !stream->capture;
-    for (uint32_t i = 0; i < arg_count && same; i++)
-        same = unchanged(&launch->operands[i], &args[i]);
-    if (same && launch->mode == DDISP_MODE_FORWARD)
-        return __builtin_expect(launch->kernel->context->trace != NULL, 0)
-                   ? submit_traced(plan, stream)
-                   : submit(plan, stream);
-    plan->settled = false;
+    plan->settled = plan->ready = false;
     status = launch_resolved(plan, args, stream, same);
     if (status) {
         ddisp_error error = *ddisp__error();
@@ -250,8 +224,5 @@ ddisp_status ddisp_plan_launch(ddisp_plan *plan, const ddisp_arg *args, uint32_t
         return status;
     }
     ddisp__gradient_finish(launch);
-    plan->settled = !launch->skip;
-    if (launch->mode == DDISP_MODE_FORWARD && !launch->skip)
-        lay_out(plan); /* the next launch with these arguments finds them laid out */
     return DDISP_STATUS_OK;
 }

@@ -139,7 +139,7 @@ static uint64_t tensor_of(const ddisp__launch *launch, const ddisp__operand *ope
            (uint64_t)alignment_class(launch, i) << 40 | (uint64_t)operand->alias << 48;
 }
 
-void ddisp__signature_write(ddisp__launch *launch)
+void ddisp__signature_bytes(ddisp__launch *launch)
 {
     const ddisp__signature_head *head = &launch->device->signature_head;
     const uint64_t elsewhere = DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC;
@@ -170,6 +170,11 @@ void ddisp__signature_write(ddisp__launch *launch)
             at = put(at, slots_of(launch, operand, i, &seen), 8);
     }
     launch->signature_size = (uint32_t)(at - launch->signature);
+}
+
+void ddisp__signature_write(ddisp__launch *launch)
+{
+    ddisp__signature_bytes(launch);
     launch->hash = ddisp__hash_bytes(launch->signature, launch->signature_size);
 }
 

@@ -80,6 +80,20 @@ void ddisp__stream_reap(ddisp_device *device)
 
 /* ---- streams */
 
+uint64_t ddisp__stream_fresh_notes(void)
+{
+    static atomic_uint_fast64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static void start(ddisp_stream *stream, ddisp_device *device)
+{
+    ddisp__reference_start(&stream->reference);
+    (void)pthread_mutex_init(&stream->lock, NULL);
+    atomic_init(&stream->notes, ddisp__stream_fresh_notes());
+    stream->device = device;
+}
+
 ddisp_status ddisp__stream_make(ddisp_device *device, uint64_t flags, ddisp_stream **out_stream)
 {
     ddisp_stream *stream = ddisp__allocate(device->context, sizeof *stream);
@@ -91,9 +105,7 @@ ddisp_status ddisp__stream_make(ddisp_device *device, uint64_t flags, ddisp_stre
         ddisp__release(device->context, stream);
         return status;
     }
-    ddisp__reference_start(&stream->reference);
-    (void)pthread_mutex_init(&stream->lock, NULL);
-    stream->device = device;
+    start(stream, device);
     stream->owned_by_device = (flags & DDISP_BACKEND_STREAM_DEFAULT) != 0;
     *out_stream = stream;
     return DDISP_STATUS_OK;
@@ -120,10 +132,8 @@ ddisp_status ddisp_stream_wrap(ddisp_device *device, uint64_t native_handle,
         ddisp__release(device->context, stream);
         return status;
     }
-    ddisp__reference_start(&stream->reference);
-    (void)pthread_mutex_init(&stream->lock, NULL);
+    start(stream, device);
     ddisp_device_retain(device);
-    stream->device = device;
     *out_stream = stream;
     return DDISP_STATUS_OK;
 }
@@ -172,6 +182,7 @@ void ddisp_stream_release(ddisp_stream *stream)
     if (device->context->trace)
         ddisp__trace_leave(stream);
     ddisp__watch_drop(stream);
+    ddisp__recall_forget(stream);
     if (!ddisp__context_forked(device->context)) {
         if (stream->uses_sink)
             ddisp__sink_leave(stream);

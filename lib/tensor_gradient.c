@@ -64,14 +64,17 @@ ddisp_status ddisp_tensor_set_requires_grad(ddisp_tensor *tensor, uint32_t requi
             "tensor is a view that shares its base's gradient; switch the base, or detach");
     if (requires_grad) {
         status = ddisp__tensor_check_flags(tensor->dtype, DDISP_TENSOR_REQUIRES_GRAD);
-        if (!status)
-            atomic_fetch_or(&tensor->flags, DDISP_TENSOR_REQUIRES_GRAD);
-        return status;
+        if (status)
+            return status;
+        atomic_fetch_or(&tensor->flags, DDISP_TENSOR_REQUIRES_GRAD);
+        ddisp__tensor_changed(tensor);
+        return DDISP_STATUS_OK;
     }
     atomic_fetch_and(&tensor->flags, ~DDISP_TENSOR_REQUIRES_GRAD);
     pthread_mutex_lock(&tensor->lock);
     ddisp_buffer *dropped = tensor->gradient.buffer;
     tensor->gradient = (ddisp__gradient){0};
+    ddisp__tensor_changed(tensor);
     pthread_mutex_unlock(&tensor->lock);
     ddisp_buffer_release(dropped);
     return DDISP_STATUS_OK;
@@ -96,9 +99,11 @@ ddisp_status ddisp_tensor_grad(ddisp_tensor *tensor, ddisp_tensor **out_grad)
     ddisp_tensor *owner = ddisp__tensor_owner(tensor);
     ddisp__gradient part = {0};
     pthread_mutex_lock(&owner->lock);
-    if (!owner->gradient.buffer)
+    if (!owner->gradient.buffer) {
         status = ddisp__tensor_gradient_make(owner, owner->buffer->device->stream, true,
                                              &owner->gradient);
+        ddisp__tensor_changed(owner);
+    }
     if (!status)
         status = ddisp__tensor_gradient_part(tensor, &owner->gradient, &part);
     ddisp_buffer_retain(part.buffer);
@@ -118,6 +123,7 @@ static void replace(ddisp_tensor *owner, const ddisp__gradient *gradient)
     pthread_mutex_lock(&owner->lock);
     ddisp_buffer *dropped = owner->gradient.buffer;
     owner->gradient = *gradient;
+    ddisp__tensor_changed(owner);
     pthread_mutex_unlock(&owner->lock);
     ddisp_buffer_release(dropped);
 }

@@ -54,7 +54,8 @@ extern const cts_test cts_mixture_tests[], cts_gradient_tests[], cts_upstream_te
     cts_alias_tests[], cts_struct_tests[], cts_thread_tests[], cts_stream_tests[], cts_case_tests[],
     cts_code_tests[], cts_write_tests[], cts_graph_tests[], cts_accumulate_tests[],
     cts_copy_tests[], cts_scatter_tests[], cts_sink_tests[], cts_event_tests[], cts_pool_tests[],
-    cts_lasting_tests[], cts_deterministic_tests[], cts_deterministic_limit_tests[];
+    cts_lasting_tests[], cts_deterministic_tests[], cts_deterministic_limit_tests[],
+    cts_repeat_tests[];
 
 /** Ends the test as skipped, with a reason (printf). Only from the test function itself. */
 #define CTS_SKIP(t, ...)                                                                           \
