@@ -167,24 +167,33 @@ static ddisp_status add_halves(cuda__device *device, cuda__stream *stream, const
                                 (words + WORK_GROUP - 1) / WORK_GROUP, 0, &work);
 }
 
-/* f32 to f32 without gaps: since CUDA 12.1 there is an instruction for four. */
+/* One type to itself without gaps: since CUDA 12.1 there are instructions for 16 bytes. */
 static bool goes_by_quads(const cuda__device *device, const elements *it, const work_each *each)
 {
+    bool half = cuda__dtype_is_half(each->to_type);
     return device->capability_major >= 9 && device->version >= 12010 &&
-           each->to_type == DDISP_DTYPE_F32 && each->from_type == DDISP_DTYPE_F32 && is_dense(it) &&
-           (it->to | it->from) % 16 == 0 && backend_axes_count(&it->axes) % 4 == 0;
+           each->to_type == each->from_type &&
+           (each->to_type == DDISP_DTYPE_F32 || (half && each->alpha == 1.0)) &&
+           it->axes.rank == 1 && is_dense(it) && (it->to | it->from) % 16 == 0 &&
+           it->axes.axis[0].extent * it->to_size >= 16;
 }
 
+/* Whole pieces of 16 bytes; out_rest: the few elements behind them. */
 static ddisp_status add_quads(cuda__device *device, cuda__stream *stream, const elements *it,
-                              double alpha)
+                              const work_each *each, elements *out_rest)
 {
-    const uint64_t piece = WORK_QUADS * WORK_GROUP;
-    work_quads work = {.count = backend_axes_count(&it->axes) / 4,
-                       .to = it->to,
-                       .from = it->from,
-                       .alpha = (float)alpha};
+    const uint64_t count = (uint64_t)(it->axes.axis[0].extent * it->to_size) / 16;
+    const work_quads work = {.count = count,
+                             .to = it->to,
+                             .from = it->from,
+                             .alpha = (float)each->alpha,
+                             .type = each->to_type};
+    *out_rest = *it;
+    out_rest->to += count * 16;
+    out_rest->from += count * 16;
+    out_rest->axes.axis[0].extent -= (int64_t)count * 16 / it->to_size;
     return cuda__builtin_launch(device, stream, CUDA__KERNEL_ADD_QUADS,
-                                (work.count + piece - 1) / piece, 0, &work);
+                                (count + WORK_GROUP - 1) / WORK_GROUP, 0, &work);
 }
 
 /* Nobody else adds: words of 16 bytes where nothing has gaps, or elements of any layout. */
@@ -216,11 +225,15 @@ static ddisp_status run(cuda__device *device, cuda__stream *stream, const elemen
     if (adds && exclusive) {
         return update(device, stream, it, &work, f64);
     }
+    if (adds && goes_by_quads(device, it, &work)) {
+        elements rest;
+        ddisp_status status = add_quads(device, stream, it, &work, &rest);
+        bool is_done = status != DDISP_STATUS_OK || rest.axes.axis[0].extent == 0;
+        return is_done ? status
+                       : run(device, stream, &rest, destination, source, alpha, true, false);
+    }
     if (adds && half && line && gapless) {
         return add_halves(device, stream, it, &work, f64);
-    }
-    if (adds && goes_by_quads(device, it, &work)) {
-        return add_quads(device, stream, it, alpha);
     }
     uint32_t kernel = CUDA__KERNEL_STORE;
     if (adds) {

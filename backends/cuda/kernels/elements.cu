@@ -20,13 +20,20 @@ struct storing {
     }
 };
 
-// To memory of the number's own type.
+// To memory of the number's own type. Lanes that share a line of the cache: of neighbours.
 struct adding {
+    enum : uint32_t { SHARE_A_LINE = 128 / sizeof(number) };
+
     template <int N>
     DEVICE void run(const work_each &work, char *const (&to)[N], const char *const (&from)[N],
                     const bool (&is_there)[N])
     {
         number value[N];
+        if (threadIdx.x % SHARE_A_LINE == 0) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                prefetch(to[k]);
+        }
         load_all(work.from_type, from, value);
         const number alpha = (number)work.alpha;
 #pragma unroll

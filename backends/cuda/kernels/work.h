@@ -13,8 +13,6 @@
 /** Threads of every group, and elements that a thread takes in element-wise work. */
 #define WORK_GROUP 256
 #define WORK_BATCH 4
-/** The same of 16 bytes each, where nothing has gaps. */
-#define WORK_QUADS 1
 
 /** Element types, as ddisp_dtype numbers them. */
 enum { WORK_F16 = 10, WORK_BF16 = 11, WORK_F32 = 12, WORK_F64 = 13, WORK_I32 = 7, WORK_I64 = 9 };
@@ -75,12 +73,13 @@ typedef struct work_words {
     uint32_t reserved;
 } work_words;
 
-/** add_quads: to += alpha * from, of f32 in fours without gaps, aligned to 16 bytes. */
+/** add_quads: to += alpha * from, of one type without gaps, aligned to 16 bytes: f32, or, where
+ * alpha is 1, f16 and bf16. */
 typedef struct work_quads {
-    uint64_t count; /* of fours */
+    uint64_t count; /* of 16 bytes */
     work_address to, from;
     float alpha;
-    uint32_t reserved;
+    uint32_t type;
 } work_quads;
 
 /** reduce: sums of terms for each cell. A group has `width` cells and WORK_GROUP / width threads

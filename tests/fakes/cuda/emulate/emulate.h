@@ -150,9 +150,14 @@ struct float4 {
     float x, y, z, w;
 };
 
-static inline float4 load_quad(const char *from)
+static inline void prefetch(const char *memory)
 {
-    float4 value;
+    (void)memory;
+}
+
+static inline uint4 load_quad(const char *from)
+{
+    uint4 value;
     memcpy(&value, from, sizeof value);
     return value;
 }
@@ -176,6 +181,14 @@ static inline void red_pair(uint32_t type, uint32_t *word, uint32_t pair)
                << shift;
     }
     *word = sum;
+}
+
+static inline void red_pairs(uint32_t type, char *to, uint4 pairs)
+{
+    red_pair(type, (uint32_t *)to, pairs.x);
+    red_pair(type, (uint32_t *)to + 1, pairs.y);
+    red_pair(type, (uint32_t *)to + 2, pairs.z);
+    red_pair(type, (uint32_t *)to + 3, pairs.w);
 }
 
 /* ---- numbers */
