@@ -10,8 +10,6 @@
 
 /** Lines from here on are taken by whole groups. */
 #define LONG_LINE 128
-/** Elements that an invocation takes of a line: BATCH of elements.comp. */
-#define BATCH 8u
 /** Fours of halves that an invocation takes: QUADS_EACH of elements.comp. */
 #define QUADS_EACH 2u
 /** Bytes that an invocation moves at once, at most. */
@@ -20,6 +18,12 @@
 /** As in elements.comp. */
 enum { ADD, STORE, FILL, COPY };
 enum { ANY, LINES, HALVES, QUADS, WORDS };
+
+/** Elements that an invocation takes of a line: BATCH of elements.comp. */
+static uint32_t batch_of(const vulkan__operation *operation)
+{
+    return operation->constants[VULKAN__CONSTANT_OPERATION] == ADD ? 4 : 8;
+}
 
 typedef struct push {
     uint64_t axes;
@@ -85,7 +89,7 @@ static void cut_into_lines(const elements *it, vulkan__operation *operation, pus
         operation->constants[VULKAN__CONSTANT_FORM] = LINES;
         operation->axes_count = outer.rank > 0;
         pushed->line = (uint64_t)inner.extent;
-        uint64_t line_groups = vulkan__divide_up(pushed->line, VULKAN__GROUP * BATCH);
+        uint64_t line_groups = vulkan__divide_up(pushed->line, VULKAN__GROUP * batch_of(operation));
         operation->groups = backend_axes_count(&outer) * line_groups;
         pushed->line_groups = (uint32_t)line_groups; /* too many are refused */
         pushed->to_step = inner.stride[0];
@@ -204,7 +208,7 @@ static void cut_into_words(const elements *it, vulkan__operation *operation, pus
     pushed->from_step = it->axes.rank ? it->axes.axis[0].stride[1] : 0;
     pushed->skip = skip;
     uint64_t words = pushed->line ? (pushed->line + skip + 1) / 2 : 0;
-    operation->groups = vulkan__divide_up(words, VULKAN__GROUP * BATCH / 2);
+    operation->groups = vulkan__divide_up(words, VULKAN__GROUP * batch_of(operation) / 2);
 }
 
 /** Whether halves can be added to others of their kind by fours: both sides aligned and gapless. */

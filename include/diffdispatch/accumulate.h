@@ -36,8 +36,8 @@ DDISP_API ddisp_status ddisp_tensor_copy(ddisp_tensor *destination, ddisp_tensor
 #define DDISP_ACCUMULATE_CHECKED UINT64_C(2)
 
 /** accumulate: a promise that nobody else (another stream, a launch, another process) adds to or
- * stores into destination while the work is done. It may then be read and stored without atomics,
- * which is faster where the shapes are equal (by a sixth for f32, more for f16 and bf16). */
+ * stores into destination while the work is done. It may then be read and stored without atomics:
+ * subnormal numbers are kept, and devices without atomics for f16 and bf16 add those faster. */
 #define DDISP_ACCUMULATE_EXCLUSIVE UINT64_C(4)
 
 /** Options of accumulate and scatter-add. */

@@ -3,7 +3,8 @@
 // aligned is moved 16 bytes at a time. A line's elements are taken by whole groups, several for an
 // invocation, a group's width apart, so that neighbours touch neighbours and many loads are under way at
 // once; where lines are short an invocation takes one element of any. Halves without gaps are taken by
-// words; where they are added to others of their kind, by two words at once. What nobody else adds to is
+// words; where they are added to others of their kind, by two words at once. An atomic that finds its
+// memory in the cache is far cheaper than one that has to fetch it, so what is added to is read first. What nobody else adds to is
 // read and stored, 16 bytes at a time.
 #extension GL_GOOGLE_include_directive : require
 #ifdef NATIVE
@@ -17,7 +18,7 @@
 const uint ADD = 0u, STORE = 1u, FILL = 2u, COPY = 3u;
 // of FORM
 const uint ANY = 0u, LINES = 1u, HALVES = 2u, QUADS = 3u, WORDS = 4u;
-const uint BATCH = 8u;
+const uint BATCH = OPERATION == ADD ? 4u : 8u; // vulkan_elements.c has the same
 const uint QUADS_EACH = 2u;
 
 layout(push_constant, std430) uniform Push {
@@ -71,6 +72,17 @@ void put(uint64_t address, REAL value)
         add_number(TO, address, value);
 }
 
+// Brings what will be added to into the cache. All bits are set: a NaN, which stays one whatever is added.
+const uint STAYS = 0xFFFFFFFFu;
+uint touch(uint64_t address)
+{
+#ifdef NATIVE
+    if (OPERATION == ADD && (TO == F32 || TO == F64))
+        return Word(TO == F64 ? address + 4ul : address).value;
+#endif
+    return 0u; // adding begins with a look
+}
+
 void one(uint group)
 {
     uint64_t n = uint64_t(group) * GROUP + gl_LocalInvocationIndex;
@@ -118,10 +130,13 @@ void several(uint group)
         return;
     }
     REAL value[BATCH];
+    uint seen[BATCH];
+    [[unroll]] for (uint k = 0u; k < BATCH; k++)
+        seen[k] = touch(is_there[k] ? target[k] : first_target);
     [[unroll]] for (uint k = 0u; k < BATCH; k++)
         value[k] = load_number(FROM, origin[k]);
     [[unroll]] for (uint k = 0u; k < BATCH; k++)
-        if (is_there[k])
+        if (is_there[k] && seen[k] != STAYS)
             put(target[k], scaled(alpha, value[k]));
 }
 
