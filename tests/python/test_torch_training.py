@@ -129,6 +129,22 @@ class Memory(Bridged):
         self.assertLess(tap.resident_bytes() - before, 8 << 20)
         self.assertLess(dd.open(self.device).statistics["bytes_live"] - live, 1 << 20)
 
+    def test_calls_that_fail_leave_nothing(self):
+        mul = self.function("mul")
+        good, other = self.rand(64), self.rand(64, dtype=torch.float64)
+
+        def run(count):
+            for _ in range(count):
+                with self.assertRaises(dd.Error):
+                    mul(good, other)
+            gc.collect()
+
+        run(300)
+        objects, before = len(gc.get_objects()), self.used()[0]
+        run(300)
+        self.assertLess(len(gc.get_objects()) - objects, 100)
+        self.assertLess(self.used()[0] - before, 1 << 20)
+
     def test_many_shapes(self):
         """More sets of shapes than a function remembers."""
         mul = self.function("mul")

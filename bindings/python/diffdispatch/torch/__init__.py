@@ -159,7 +159,6 @@ class Function:
         listed = ", ".join(tensors)
         parts = ("__class__", "dtype", "device", "shape", "stride()", "requires_grad")  # as in _call_of
         search = ["try:",
-                  *[f"    {listed} = {', '.join(f'unwrap({name})' for name in tensors)}"] * bool(quick.unwrap_if_dead),
                   f"    if {' or '.join(f'{name}.is_neg()' for name in tensors)}:",
                   f"        {listed} = {', '.join(f'{name}.resolve_neg()' for name in tensors)}",
                   f"    call = calls[{', '.join(f'{name}.{part}' for name in tensors for part in parts)}]",
@@ -172,12 +171,15 @@ class Function:
         else:
             search.append("check, run, apply = call")
         passed = ", ".join(tensors + [names[i] for i in self._scalar_arguments])
-        lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)", *search,
-                 f"return apply({passed}) if is_grad_enabled() else run({passed})"]
+        finish = [f"return apply({passed}) if is_grad_enabled() else run({passed})"]
+        if quick.unwrap_if_dead:  # the rest of a transform that is over has no memory of its own, and is found by the failure
+            finish = ["try:", "    " + finish[0], "except RuntimeError:",
+                      f"    if {' and '.join(f'unwrap({name}) is {name}' for name in tensors)}:", "        raise",
+                      f"return self({', '.join(f'unwrap({name})' if name in tensors else name for name in names)})"]
+        lines = ["if outputs:", f"    return self._call(({', '.join(names)},), outputs)", *search, *finish]
         return compiled(self.kernel.name, ["self", *names, "/", "**outputs"], lines, {
             "calls": self._calls, "is_grad_enabled": torch.is_grad_enabled, "transforms_active": quick.transforms_active,
-            "unwrap": quick.unwrap_if_dead,
-            "Missing": (KeyError, AttributeError, TypeError, RuntimeError)})
+            "unwrap": quick.unwrap_if_dead, "Missing": (KeyError, AttributeError, TypeError, RuntimeError)})
 
     def _call_of(self, tensors: Tuple[Any, ...]) -> Call:
         """What calls with tensors like these go to, without and with gradients, kept for the next ones."""

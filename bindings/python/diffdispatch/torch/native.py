@@ -55,36 +55,30 @@ class _Remembered(dict):  # type: ignore[type-arg]
 
 
 class _Pool:
-    """Frames of one kind, and the text that launches one."""
+    """Frames of one kind, and the text that launches one. A launch that fails keeps its frame from the others: it is not put back."""
 
     def __init__(self, make: Callable[[], Frame]):
         self.frame = make()
-        kept = [self.frame]  # frames live as long as the pool
         free = [self._parts(self.frame)]
-
-        def more() -> Tuple[Any, ...]:
-            kept.append(make())
-            return self._parts(kept[-1])
-
         kernel, mode, _, count, _ = self.frame.arguments
-        self.names = {"pop": free.pop, "push": free.append, "more": more, "kernel": kernel, "mode": mode, "count": count,
-                      "launch": launch, "last_error": last_error}
+        self.names = {"pop": free.pop, "push": free.append, "more": lambda: self._parts(make()), "kernel": kernel, "mode": mode,
+                      "count": count, "launch": launch, "last_error": last_error}
 
     @staticmethod
     def _parts(frame: Frame) -> Tuple[Any, ...]:
         """What a launch works with and what differs from frame to frame."""
-        return frame.words, frame.arguments[2], frame.arguments[4], frame.numbers
+        return frame.words, frame.arguments[2], frame.arguments[4], frame
 
     @staticmethod
     def lines(addresses: Sequence[Tuple[int, str]], scalars: Sequence[str], stream: Sequence[str]) -> List[str]:
         """addresses: words and what is put there."""
-        result = ["try:", "    frame = pop()", "except IndexError:", "    frame = more()", "words, args, options, numbers = frame"]
+        result = ["try:", "    parts = pop()", "except IndexError:", "    parts = more()", "words, args, options, frame = parts"]
         values = [value for _, value in addresses]
         for value in dict.fromkeys(values):  # asked once
             places = [f"words[{word}]" for word, other in addresses if other == value]
             result.append(" = ".join(places) + f" = {value}")
-        result += [f"numbers[{i}][0] = {name}" for i, name in enumerate(scalars)]
-        return result + [*stream, "if launch(kernel, mode, args, count, options, stream):", "    raise last_error()", "push(frame)"]
+        result += [f"frame.numbers[{i}][0] = {name}" for i, name in enumerate(scalars)]
+        return result + [*stream, "if launch(kernel, mode, args, count, options, stream):", "    raise last_error()", "push(parts)"]
 
 
 class NativeBridge:
