@@ -57,7 +57,7 @@ static void data_range(const ddisp__launch *launch, uint32_t i, range *out)
     const ddisp__operand *operand = &launch->operands[i];
     *out = (range){.address = operand->address,
                    .layout = &operand->layout,
-                   .element_size = ddisp_dtype_size(operand->dtype),
+                   .element_size = ddisp__dtype_size(operand->dtype),
                    .argument = i,
                    .what = "data",
                    .writes = launch->mode == DDISP_MODE_FORWARD &&
@@ -111,7 +111,7 @@ static void gradient_range(const ddisp__slot *slot, uint32_t i, bool add, range 
 {
     *out = (range){.address = slot->gradient.address,
                    .layout = &slot->gradient.layout,
-                   .element_size = ddisp_dtype_size(slot->gradient.dtype),
+                   .element_size = ddisp__dtype_size(slot->gradient.dtype),
                    .argument = i,
                    .what = add ? "the gradient added to" : "the upstream gradient",
                    .writes = add,
@@ -127,7 +127,7 @@ typedef struct bytes {
 static bytes gradient_bytes(const ddisp__slot *slot)
 {
     ddisp__span span =
-        ddisp__layout_span(&slot->gradient.layout, ddisp_dtype_size(slot->gradient.dtype));
+        ddisp__layout_span(&slot->gradient.layout, ddisp__dtype_size(slot->gradient.dtype));
     return (bytes){slot->gradient.address + (uint64_t)span.low,
                    slot->gradient.address + (uint64_t)span.high};
 }

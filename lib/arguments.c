@@ -52,7 +52,7 @@ static void reset(ddisp__operand *operand)
 static ddisp_status resolve_scalar(ddisp__launch *launch, uint32_t i, const ddisp_arg *arg)
 {
     ddisp__operand *operand = &launch->operands[i];
-    uint32_t wants = ddisp_dtype_size(operand->param->dtype);
+    uint32_t wants = ddisp__dtype_size(operand->param->dtype);
     if (arg->tensor || arg->view)
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT,
                                   "is a scalar, not a tensor");
@@ -128,10 +128,10 @@ static ddisp_status resolve_view(ddisp__launch *launch, uint32_t i, const ddisp_
                                   ddisp_dtype_name(view.dtype));
     if (operand->layout.numel && !view.address)
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT, "view: address is 0");
-    if (view.address % ddisp_dtype_size(view.dtype))
+    if (view.address % ddisp__dtype_size(view.dtype))
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT,
                                   "view: address 0x%" PRIx64 " is not a multiple of %u bytes",
-                                  view.address, ddisp_dtype_size(view.dtype));
+                                  view.address, ddisp__dtype_size(view.dtype));
     operand->address = operand->layout.numel ? view.address : 0;
     operand->dtype = view.dtype;
     operand->flags = view.flags;
@@ -169,10 +169,10 @@ static ddisp_status resolve_explicit(ddisp__launch *launch, uint32_t i, const dd
         ddisp__layout_dense(&operand->layout, add, &layout);
     }
     uint64_t address = add ? arg->grad_add : arg->grad_read;
-    if (address % ddisp_dtype_size(dtype))
+    if (address % ddisp__dtype_size(dtype))
         return ddisp__launch_fail(launch, i, DDISP_STATUS_INVALID_ARGUMENT,
                                   "%s 0x%" PRIx64 " is not a multiple of %u bytes", field, address,
-                                  ddisp_dtype_size(dtype));
+                                  ddisp__dtype_size(dtype));
     slot->is_explicit = true;
     slot->gradient = (ddisp__gradient){
         .address = address, .dtype = dtype, .layout = layout, .from_caller = true};
@@ -245,7 +245,7 @@ static ddisp_status check_declaration(ddisp__launch *launch, uint32_t i)
 
 static inline void set_span(ddisp__operand *operand)
 {
-    uint32_t size = ddisp_dtype_size(operand->dtype);
+    uint32_t size = ddisp__dtype_size(operand->dtype);
     if (operand->layout.dense)
         operand->span = (ddisp__span){0, operand->layout.numel * (int64_t)size};
     else

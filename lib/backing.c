@@ -9,12 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-ddisp_dtype ddisp__code_gradient_dtype(const ddisp__code *code, uint32_t i, ddisp_dtype data_dtype)
-{
-    ddisp_dtype declared = code->params[i].grad_dtype;
-    return declared != DDISP_DTYPE_ANY ? declared : ddisp__dtype_gradient(data_dtype, false);
-}
-
 static const char *layout_name(uint32_t class)
 {
     return class == DDISP_LAYOUT_DENSE     ? "dense"

@@ -32,7 +32,7 @@ static source source_of(const ddisp__launch *launch)
 static ddisp_backend_range range_of(const ddisp_buffer *buffer, uint64_t address,
                                     const ddisp__layout *layout, ddisp_dtype dtype)
 {
-    ddisp__span span = ddisp__layout_span(layout, ddisp_dtype_size(dtype));
+    ddisp__span span = ddisp__layout_span(layout, ddisp__dtype_size(dtype));
     return (ddisp_backend_range){.handle = buffer ? buffer->memory.handle : NULL,
                                  .address = address + (uint64_t)span.low,
                                  .size_bytes = (uint64_t)(span.high - span.low)};
@@ -57,7 +57,7 @@ static ddisp_backend_range slot_range(const ddisp__slot *slot)
     if (slot->backing == DDISP_BACKING_SINK) {
         ddisp_backend_range range = slot->sink;
         ddisp__span span =
-            ddisp__layout_span(&slot->gradient.layout, ddisp_dtype_size(slot->gradient.dtype));
+            ddisp__layout_span(&slot->gradient.layout, ddisp__dtype_size(slot->gradient.dtype));
         range.size_bytes = (uint64_t)span.high;
         return range;
     }
@@ -220,7 +220,7 @@ static void fill_native(const source *from, const ddisp_native_arg *arg,
         break;
     case DDISP_SOURCE_SCALAR:
         native->value = operand->scalar;
-        native->size_bytes = arg->size_bytes ? arg->size_bytes : ddisp_dtype_size(operand->dtype);
+        native->size_bytes = arg->size_bytes ? arg->size_bytes : ddisp__dtype_size(operand->dtype);
         break;
     default:
         native->value = from->items;

@@ -18,6 +18,9 @@ static const ddisp__code *code_of(const ddisp__launch *launch)
 static bool shares_cells(const ddisp__launch *launch, uint32_t i)
 {
     const ddisp__operand *operand = &launch->operands[i];
+    if (!operand->add.is_shared &&
+        (operand->owner == UINT32_MAX || launch->owners[operand->owner].adds == 1))
+        return false; /* nearly always */
     for (uint32_t k = 0; k < launch->count; k++) {
         const ddisp__operand *other = &launch->operands[k];
         if (k == i || !other->add.wanted)
@@ -89,7 +92,7 @@ ddisp_status ddisp__conversion_temporary(ddisp__launch *launch, uint32_t i, ddis
             slot->gradient.layout.strides[k] = 0;
         elements = 1;
     }
-    if (__builtin_mul_overflow(elements, ddisp_dtype_size(slot->gradient.dtype), &size_bytes))
+    if (__builtin_mul_overflow(elements, ddisp__dtype_size(slot->gradient.dtype), &size_bytes))
         return ddisp__launch_fail(launch, i, DDISP_STATUS_OVERFLOW,
                                   "needs a temporary whose size does not fit in 64 bits");
     ddisp_status status = ddisp__buffer_create_on(launch->stream, size_bytes,

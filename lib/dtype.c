@@ -15,28 +15,17 @@ bool ddisp__dtype_differentiable(ddisp_dtype dtype)
     return dtype >= DDISP_DTYPE_F16 && dtype <= DDISP_DTYPE_F64;
 }
 
-ddisp_dtype ddisp__dtype_gradient(ddisp_dtype dtype, bool same)
-{
-    return !same && (dtype == DDISP_DTYPE_F16 || dtype == DDISP_DTYPE_BF16) ? DDISP_DTYPE_F32
-                                                                            : dtype;
-}
-
-static const struct {
-    const char *name;
-    uint32_t size;
-} dtypes[] = {
-    {"any", 0}, {"bool", 1}, {"u8", 1},  {"i8", 1},  {"u16", 2},  {"i16", 2}, {"u32", 4},
-    {"i32", 4}, {"u64", 8},  {"i64", 8}, {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8},
-};
+static const char *const names[] = {"any", "bool", "u8",  "i8",  "u16",  "i16", "u32",
+                                    "i32", "u64",  "i64", "f16", "bf16", "f32", "f64"};
 
 uint32_t ddisp_dtype_size(ddisp_dtype dtype)
 {
-    return dtype < sizeof dtypes / sizeof dtypes[0] ? dtypes[dtype].size : 0;
+    return ddisp__dtype_size(dtype);
 }
 
 const char *ddisp_dtype_name(ddisp_dtype dtype)
 {
-    return dtype < sizeof dtypes / sizeof dtypes[0] ? dtypes[dtype].name : "unknown";
+    return dtype < sizeof names / sizeof names[0] ? names[dtype] : "unknown";
 }
 
 /* Rounds to a binary format with `exponent` and `mantissa` bits, nearest even, from the bits of a

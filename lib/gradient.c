@@ -26,6 +26,9 @@ static bool sole(const ddisp__launch *launch, uint32_t i)
     const ddisp__operand *operand = &launch->operands[i];
     if (operand->tensor && operand->tensor->root)
         return false;
+    if (!operand->add.is_shared &&
+        (operand->owner == UINT32_MAX || launch->owners[operand->owner].adds == 1))
+        return true; /* nearly always */
     for (uint32_t k = 0; k < launch->count; k++) {
         const ddisp__operand *other = &launch->operands[k];
         if (k == i || !other->add.wanted)
@@ -71,7 +74,7 @@ static ddisp_status prepare_fresh(ddisp__launch *launch, uint32_t i, bool zero)
 static ddisp_status prepare_overwrite(ddisp__launch *launch, uint32_t i)
 {
     ddisp__slot *slot = &launch->operands[i].add;
-    for (uint32_t k = 0; k < i; k++) {
+    for (uint32_t k = 0; k < i && slot->is_shared; k++) {
         const ddisp__slot *other = &launch->operands[k].add;
         const ddisp__gradient *real = other->converts ? &other->target : &other->gradient;
         if (other->wanted && real->address == slot->gradient.address)
@@ -121,7 +124,7 @@ static ddisp_status prepare_sink(ddisp__launch *launch, uint32_t i)
     if (operand->layout.numel == 0)
         return DDISP_STATUS_OK;
     if (__builtin_mul_overflow((uint64_t)operand->layout.numel,
-                               ddisp_dtype_size(slot->gradient.dtype), &size_bytes))
+                               ddisp__dtype_size(slot->gradient.dtype), &size_bytes))
         size_bytes = UINT64_MAX;
     ddisp_status status =
         ddisp__sink_use(launch->device, launch->stream, size_bytes, flags, &slot->sink, &grown);
@@ -149,7 +152,7 @@ static ddisp_status prepare_taken_view(ddisp__launch *launch, uint32_t i)
     const ddisp__gradient *stored = &owner->tensor->gradient;
     if (!stored->from_caller || owner->fresh.buffer || owner->taken)
         return DDISP_STATUS_OK;
-    uint64_t size_bytes = (uint64_t)stored->layout.numel * ddisp_dtype_size(stored->dtype);
+    uint64_t size_bytes = (uint64_t)stored->layout.numel * ddisp__dtype_size(stored->dtype);
     ddisp_buffer *buffer;
     ddisp_status status =
         ddisp__buffer_create_on(launch->stream, size_bytes, DDISP__PURPOSE_GRADIENT, &buffer);
@@ -227,7 +230,7 @@ static ddisp_status take_view(ddisp__launch *launch, uint32_t i)
     if (owner->fresh.buffer) {
         target = &owner->fresh;
         const ddisp__gradient *stored = &owner->tensor->gradient;
-        uint64_t size_bytes = (uint64_t)stored->layout.numel * ddisp_dtype_size(stored->dtype);
+        uint64_t size_bytes = (uint64_t)stored->layout.numel * ddisp__dtype_size(stored->dtype);
         ddisp_backend_range to = {target->buffer->memory.handle, target->address, size_bytes};
         ddisp_backend_range from = {stored->buffer->memory.handle, stored->address, size_bytes};
         pthread_mutex_lock(&launch->stream->lock);

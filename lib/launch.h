@@ -36,6 +36,7 @@ typedef struct ddisp__slot {
     bool wanted;         /* add: the operand requires a gradient. read: an upstream is there */
     bool is_explicit;    /* an address from the caller: never stored, taken or made */
     bool converts;       /* the kernel is given a temporary instead of target */
+    bool is_shared;      /* add: another add slot has the same memory; set with alias */
     uint32_t alias;      /* add: 1 + index of the first add slot with the same memory, 0: none */
     ddisp_policy policy; /* of a frozen add slot */
     ddisp_backing backing;
@@ -71,6 +72,7 @@ typedef struct ddisp__operand {
 /** A tensor that stores a gradient of this launch, locked from the snapshot to the commit. */
 typedef struct ddisp__owner {
     ddisp_tensor *tensor;
+    uint32_t adds;         /* operands whose add slots are wanted */
     bool taken;            /* an output's: empty afterwards */
     ddisp__gradient fresh; /* counted: made by this launch, stored by the commit */
     ddisp_buffer *dropped; /* counted: what the commit replaced, released without locks */
@@ -263,7 +265,12 @@ ddisp_status ddisp__backing_decide(const ddisp__launch *launch, uint32_t code, b
 ddisp_status ddisp__backing_accepts(const ddisp__launch *launch, uint32_t code, char *reason,
                                     size_t capacity);
 /** Gradient dtype that a code uses for parameter i. */
-ddisp_dtype ddisp__code_gradient_dtype(const ddisp__code *code, uint32_t i, ddisp_dtype data_dtype);
+static inline ddisp_dtype ddisp__code_gradient_dtype(const ddisp__code *code, uint32_t i,
+                                                     ddisp_dtype data_dtype)
+{
+    ddisp_dtype declared = code->params[i].grad_dtype;
+    return declared != DDISP_DTYPE_ANY ? declared : ddisp__dtype_gradient(data_dtype, false);
+}
 
 /* geometry.c */
 /** Index of the parameter whose elements are the work items, or UINT32_MAX. */

@@ -107,13 +107,11 @@ void ddisp__layout_dense(const ddisp__layout *like, bool keep_broadcast, ddisp__
     *out_layout = layout;
 }
 
-ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_size)
+ddisp__span ddisp__layout_span_of_others(const ddisp__layout *layout, uint32_t element_size)
 {
     ddisp__span span = {0, 0};
     if (layout->numel == 0)
         return span;
-    if (layout->dense)
-        return (ddisp__span){0, layout->numel * (int64_t)element_size};
     for (uint32_t i = 0; i < layout->rank; i++) {
         int64_t reach = (layout->shape[i] - 1) * layout->strides[i];
         if (reach < 0)

@@ -44,8 +44,14 @@ static inline bool ddisp__layout_is_dense(const ddisp__layout *layout)
             return false;
     return true;
 }
+/** The same for a layout that is not known to be dense. */
+ddisp__span ddisp__layout_span_of_others(const ddisp__layout *layout, uint32_t element_size);
 /** Byte span; both 0 for no elements. Checked at make time to fit. */
-ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_size);
+static inline ddisp__span ddisp__layout_span(const ddisp__layout *layout, uint32_t element_size)
+{
+    return layout->dense ? (ddisp__span){0, layout->numel * (int64_t)element_size}
+                         : ddisp__layout_span_of_others(layout, element_size);
+}
 /** Smallest class that holds it: DDISP_LAYOUT_DENSE, STRIDED or BROADCAST (size-1 and 0-element
  * axes do not count). */
 uint32_t ddisp__layout_class(const ddisp__layout *layout);
@@ -70,6 +76,15 @@ uint64_t ddisp__float_bits(ddisp_dtype dtype, double value);
 bool ddisp__dtype_valid(ddisp_dtype dtype);
 bool ddisp__dtype_differentiable(ddisp_dtype dtype);
 /** F32 for F16 and BF16 (unless same is set), else dtype. */
-ddisp_dtype ddisp__dtype_gradient(ddisp_dtype dtype, bool same);
+static inline ddisp_dtype ddisp__dtype_gradient(ddisp_dtype dtype, bool same)
+{
+    return !same && (dtype == DDISP_DTYPE_F16 || dtype == DDISP_DTYPE_BF16) ? DDISP_DTYPE_F32
+                                                                            : dtype;
+}
+/** Bytes of an element; 0: no such dtype. Four bits each, from ANY on. */
+static inline uint32_t ddisp__dtype_size(ddisp_dtype dtype)
+{
+    return dtype <= DDISP_DTYPE_F64 ? (uint32_t)(UINT64_C(0x84228844221110) >> 4 * dtype & 15) : 0;
+}
 
 #endif

@@ -108,7 +108,7 @@ static uint32_t gradient_alias(gradients *seen, const ddisp__operand *operand, u
 
 /* Eight bytes: slots, policy, write modes; dtype, layout and alias of the gradient; dtype and
  * layout of the upstream. */
-static uint64_t slots_of(const ddisp__launch *launch, ddisp__operand *operand, uint32_t i,
+static uint64_t slots_of(ddisp__launch *launch, ddisp__operand *operand, uint32_t i,
                          gradients *seen)
 {
     ddisp__slot *add = &operand->add;
@@ -117,10 +117,13 @@ static uint64_t slots_of(const ddisp__launch *launch, ddisp__operand *operand, u
                      (uint64_t)read->exists << 2 | (uint64_t)read->wanted << 3 |
                      (uint64_t)add->policy << 8;
     add->alias = 0;
+    add->is_shared = false;
     if (add->exists)
         bytes |= (uint64_t)launch->kernel->write_modes[i] << 16;
     if (add->wanted) {
         add->alias = gradient_alias(seen, operand, i);
+        if (add->alias)
+            add->is_shared = launch->operands[add->alias - 1].add.is_shared = true;
         bytes |= (uint64_t)add->gradient.dtype << 24 |
                  (uint64_t)layout_class(&add->gradient.layout) << 32 | (uint64_t)add->alias << 40;
     }

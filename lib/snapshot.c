@@ -63,6 +63,7 @@ static bool is_stored(const ddisp__operand *operand)
 static void lock_owner(ddisp__owner *owner, ddisp_tensor *tensor)
 {
     owner->tensor = tensor;
+    owner->adds = 0;
     owner->taken = false;
     owner->fresh.buffer = owner->dropped = NULL;
     pthread_mutex_lock(&tensor->lock);
@@ -87,6 +88,7 @@ static void lock_owners(ddisp__launch *launch)
         if (k == count || sorted[k] != tensor)
             continue;
         operand->owner = k;
+        launch->owners[k].adds += operand->add.wanted;
         next = k + 1;
     }
 }

@@ -23,7 +23,7 @@ ddisp_status ddisp__tensor_gradient_part(ddisp_tensor *tensor, const ddisp__grad
     int64_t delta = tensor->offset - tensor->root->offset;
     out_part->layout = tensor->layout;
     if (stored->address)
-        out_part->address = stored->address + (uint64_t)delta * ddisp_dtype_size(stored->dtype);
+        out_part->address = stored->address + (uint64_t)delta * ddisp__dtype_size(stored->dtype);
     return DDISP_STATUS_OK;
 }
 
@@ -34,7 +34,7 @@ ddisp_status ddisp__tensor_gradient_make(ddisp_tensor *owner, ddisp_stream *stre
     ddisp__gradient gradient = {.dtype = ddisp__dtype_gradient(owner->dtype, same)};
     ddisp__tensor_gradient_layout(owner, &gradient.layout);
     uint64_t size_bytes =
-        (uint64_t)ddisp__layout_stored(&gradient.layout) * ddisp_dtype_size(gradient.dtype);
+        (uint64_t)ddisp__layout_stored(&gradient.layout) * ddisp__dtype_size(gradient.dtype);
     ddisp_status status =
         ddisp__buffer_create_on(stream, size_bytes, DDISP__PURPOSE_GRADIENT, &gradient.buffer);
     if (!status && zero)
@@ -110,7 +110,7 @@ ddisp_status ddisp_tensor_grad(ddisp_tensor *tensor, ddisp_tensor **out_grad)
     pthread_mutex_unlock(&owner->lock);
     if (!status) {
         uint64_t from = part.address - part.buffer->memory.address;
-        int64_t offset = part.address ? (int64_t)(from / ddisp_dtype_size(part.dtype)) : 0;
+        int64_t offset = part.address ? (int64_t)(from / ddisp__dtype_size(part.dtype)) : 0;
         uint64_t flags = part.read_only ? DDISP_TENSOR_READ_ONLY : 0;
         status = ddisp__tensor_over(part.buffer, part.dtype, &part.layout, offset, flags, out_grad);
     }

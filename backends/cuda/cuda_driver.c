@@ -303,6 +303,9 @@ bool cuda__enter_release(cuda__device *device, cuda__scope *scope)
 void cuda__leave(cuda__device *device, const cuda__scope *scope)
 {
     cu__context ignored = NULL;
+    if (__builtin_expect(!scope->pushed && !scope->relaxed, 1)) {
+        return;
+    }
     unsigned int mode = scope->capture_mode;
     cu__result results[2] = {CU__SUCCESS, CU__SUCCESS};
     for (int attempt = 0; scope->relaxed && attempt < 2; attempt++) {

@@ -10,8 +10,9 @@
 
 #include <string.h>
 
+/* A segment's end costs an event, so there is room for many pieces: 25 blocks of 32 tensors. */
 #define SEGMENT_COUNT UINT64_C(4)
-#define SEGMENT_BYTES UINT64_C(65536)
+#define SEGMENT_BYTES UINT64_C(262144)
 
 struct cuda__staging {
     unsigned char *memory;
