@@ -3,9 +3,13 @@
  * (ddisp_plan_launch) and replayed (ddisp_graph_launch) launches of an empty kernel, beside the
  * driver's own calls with the same arguments, which take turns with them block by block.
  *
- *   launch [--device cuda|vulkan|host] [--quick | --step] [--seconds N] [--json]
+ *   launch [--device cuda|vulkan|host] [--quick | --step] [--changes] [--seconds N] [--json]
  *   launch --loop dynamic|prepared|replayed forward|backward TENSORS COUNT [--device D]
  *                                                                            for callgrind
+ *
+ * With --changes each forward launch writes another tensor than those before it, as where results
+ * are allocated anew; without it all launches have the same arguments, which the driver's own calls
+ * have in either case.
  *
  * Times are the launching thread's CPU time per launch: of each block of launches the mean, of the
  * blocks the median; p99 is of launches that were timed alone. A block on Vulkan holds its
@@ -284,6 +288,8 @@ int main(int count, char **values)
             quick = true;
         else if (strcmp(values[i], "--step") == 0)
             step = true;
+        else if (strcmp(values[i], "--changes") == 0)
+            changes = true;
         else if (strcmp(values[i], "--device") == 0 && i + 1 < count)
             spec = values[++i];
         else if (strcmp(values[i], "--seconds") == 0 && i + 1 < count)
@@ -293,8 +299,8 @@ int main(int count, char **values)
             i += 4;
         } else {
             fprintf(stderr,
-                    "usage: launch [--device cuda|vulkan|host] [--quick | --step] [--seconds N] "
-                    "[--json]\n");
+                    "usage: launch [--device cuda|vulkan|host] [--quick | --step] [--changes] "
+                    "[--seconds N] [--json]\n");
             return 2;
         }
     }

@@ -14,6 +14,7 @@ ddisp_context *context;
 ddisp_device *device;
 const rival *other;
 bool in_caller;
+bool changes;
 
 uint64_t clock_ns(clockid_t clock)
 {
@@ -92,13 +93,21 @@ ddisp_tensor *make_tensor(uint64_t flags)
     return tensor;
 }
 
+static void next_output(subject *s)
+{
+    if (s->outputs)
+        s->args[s->tensors - 1].tensor = s->outputs[s->turn++ % OUTPUTS];
+}
+
 static void launch_dynamic(subject *s)
 {
+    next_output(s);
     CHECK(ddisp_launch(s->kernel, s->mode, s->args, s->tensors, &s->options, s->on));
 }
 
 static void launch_prepared(subject *s)
 {
+    next_output(s);
     CHECK(ddisp_plan_launch(s->plan, s->args, s->tensors, s->on));
 }
 
@@ -113,6 +122,12 @@ void prepare(subject *s, ddisp_kernel *kernel, ddisp_mode mode, uint32_t tensors
     for (uint32_t i = 0; i < tensors; i++) {
         s->args[i].tensor = make_tensor(DDISP_TENSOR_REQUIRES_GRAD);
         CHECK(ddisp_tensor_fill(s->args[i].tensor, 1, s->stream));
+    }
+    if (changes && tensors && mode == DDISP_MODE_FORWARD) {
+        s->outputs = malloc(OUTPUTS * sizeof(ddisp_tensor *));
+        for (uint32_t i = 0; s->outputs && i < OUTPUTS; i++)
+            s->outputs[i] =
+                i ? make_tensor(DDISP_TENSOR_REQUIRES_GRAD) : s->args[tensors - 1].tensor;
     }
     s->options.size = (uint32_t)sizeof s->options;
     s->options.flags = mode == DDISP_MODE_BACKWARD ? DDISP_LAUNCH_KEEP_UPSTREAM : 0;
@@ -145,8 +160,11 @@ void finish(subject *s)
         other->close(s->lane);
     ddisp_graph_release(s->graph);
     ddisp_plan_release(s->plan);
-    for (uint32_t i = 0; i < s->tensors; i++)
+    for (uint32_t i = 0; i < s->tensors - (s->outputs ? 1 : 0); i++)
         ddisp_tensor_release(s->args[i].tensor);
+    for (uint32_t i = 0; s->outputs && i < OUTPUTS; i++)
+        ddisp_tensor_release(s->outputs[i]);
+    free(s->outputs);
     ddisp_stream_release(s->stream);
 }
 

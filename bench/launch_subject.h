@@ -25,6 +25,7 @@
 
 #define MOST_TENSORS 32
 #define LAUNCHES     256 /* of a block */
+#define OUTPUTS      1024
 
 /* What is measured. */
 enum kind { BARE, DYNAMIC, PREPARED, BARE_GRAPH, GRAPH, KINDS };
@@ -34,6 +35,8 @@ extern ddisp_device *device;
 extern const rival *other;
 /** One thread on the host: nothing is handed to another. */
 extern bool in_caller;
+/** Each forward launch has another result than the OUTPUTS - 1 before it. */
+extern bool changes;
 
 typedef struct subject {
     ddisp_kernel *kernel;
@@ -42,6 +45,8 @@ typedef struct subject {
     ddisp_stream *stream;
     ddisp_stream *on; /* where it is launched; NULL: in the caller's thread (host) */
     ddisp_arg args[MOST_TENSORS];
+    ddisp_tensor **outputs; /* where arguments change; else NULL */
+    uint32_t turn;
     ddisp_launch_options options;
     ddisp_plan *plan;
     ddisp_graph *graph;

@@ -6,19 +6,67 @@
  */
 #include "vulkan_internal.h"
 
+#include <string.h>
+
 static inline vulkan__interval interval_of(const ddisp_backend_range *range)
 {
     uint64_t end = range->address + range->size_bytes;
     return (vulkan__interval){range->address, end < range->address ? UINT64_MAX : end};
 }
 
-static inline bool meets(const vulkan__interval *list, uint32_t count, vulkan__interval one)
+/* ---- sets of ranges: sorted, and none touches another */
+
+/** Index of the first range that ends at `address` or behind it. */
+static inline uint32_t first_ending(const vulkan__ranges *set, uint64_t address)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i].begin < one.end && one.begin < list[i].end)
-            return true;
-    return false;
+    uint32_t low = 0, high = set->count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (set->list[middle].end < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
+
+static inline bool meets(const vulkan__ranges *set, vulkan__interval one)
+{
+    if (set->count == 0 || one.end <= set->list[0].begin ||
+        set->list[set->count - 1].end <= one.begin)
+        return false;
+    return set->list[first_ending(set, one.begin + 1)].begin < one.end;
+}
+
+/** False when there is no room. */
+static bool insert(vulkan__ranges *set, vulkan__interval one)
+{
+    uint32_t i = first_ending(set, one.begin);
+    if (i == set->count || one.end < set->list[i].begin) {
+        if (set->count == VULKAN__TRACKED_RANGES)
+            return false;
+        memmove(&set->list[i + 1], &set->list[i], (set->count - i) * sizeof one);
+        set->list[i] = one;
+        set->count++;
+        return true;
+    }
+    vulkan__interval *into = &set->list[i];
+    into->begin = one.begin < into->begin ? one.begin : into->begin;
+    if (one.end <= into->end)
+        return true;
+    into->end = one.end;
+    uint32_t next = i + 1;
+    while (next < set->count && set->list[next].begin <= into->end) {
+        if (set->list[next].end > into->end)
+            into->end = set->list[next].end;
+        next++;
+    }
+    memmove(into + 1, &set->list[next], (set->count - next) * sizeof one);
+    set->count -= next - i - 1;
+    return true;
+}
+
+/* ---- what commands touch */
 
 /** Nothing depends on what lies there. */
 static inline bool is_free(const ddisp_backend_access *access)
@@ -32,58 +80,35 @@ static bool must_wait(const vulkan__tracker *tracker, const ddisp_backend_access
     if (tracker->unknown)
         return true;
     if (access_count == 0) /* it may touch anything */
-        return tracker->read_count + tracker->write_count > 0;
+        return tracker->reads.count + tracker->writes.count > 0;
     for (uint32_t i = access_count; i > 0; i--) { /* results, which conflict most, come last */
         const ddisp_backend_access *access = &accesses[i - 1];
         if (is_free(access))
             continue;
         vulkan__interval one = interval_of(&access->range);
-        if (meets(tracker->writes, tracker->write_count, one) ||
-            (access->writes && meets(tracker->reads, tracker->read_count, one)))
+        if (meets(&tracker->writes, one) || (access->writes && meets(&tracker->reads, one)))
             return true;
     }
     return false;
 }
 
-/** Leaves out what the first ranges hold already, so that the list does not grow in a loop. */
-static uint32_t drop_covered(vulkan__interval *list, uint32_t earlier, uint32_t count)
-{
-    uint32_t kept = earlier;
-    for (uint32_t i = earlier; i < count; i++) {
-        vulkan__interval one = list[i];
-        uint32_t k = earlier;
-        while (k > 0 && (list[k - 1].begin > one.begin || one.end > list[k - 1].end))
-            k--;
-        if (k == 0)
-            list[kept++] = one;
-    }
-    return kept;
-}
-
-/** Adds a command's accesses. They are not compared with each other, which would take the square of
- * their number. */
 static void note(vulkan__tracker *tracker, const ddisp_backend_access *accesses,
                  uint32_t access_count)
 {
-    const uint32_t earlier_reads = tracker->read_count, earlier_writes = tracker->write_count;
-    uint32_t reads = earlier_reads, writes = earlier_writes;
     if (access_count == 0)
         tracker->unknown = true;
     for (uint32_t i = 0; i < access_count; i++) {
-        const ddisp_backend_access *access = &accesses[i];
-        if (is_free(access))
+        vulkan__ranges *set = accesses[i].writes ? &tracker->writes : &tracker->reads;
+        vulkan__interval one = interval_of(&accesses[i].range);
+        if (is_free(&accesses[i]))
             continue;
-        if (reads == VULKAN__TRACKED_RANGES || writes == VULKAN__TRACKED_RANGES)
+        /* Memory is often given out in ascending order. */
+        bool behind = set->count == 0 || set->list[set->count - 1].end < one.begin;
+        if (behind && set->count < VULKAN__TRACKED_RANGES)
+            set->list[set->count++] = one;
+        else if (!insert(set, one))
             tracker->unknown = true;
-        else if (access->writes)
-            tracker->writes[writes++] = interval_of(&access->range);
-        else
-            tracker->reads[reads++] = interval_of(&access->range);
     }
-    tracker->read_count =
-        earlier_reads ? drop_covered(tracker->reads, earlier_reads, reads) : reads;
-    tracker->write_count =
-        earlier_writes ? drop_covered(tracker->writes, earlier_writes, writes) : writes;
 }
 
 void vulkan__full_barrier(vulkan__device *device, VkCommandBuffer commands)
@@ -114,8 +139,8 @@ void vulkan__outer_barrier(vulkan__device *device, VkCommandBuffer commands)
 void vulkan__batch_barrier(vulkan__device *device, vulkan__stream *stream)
 {
     vulkan__full_barrier(device, stream->open->commands);
-    stream->tracker.read_count = 0;
-    stream->tracker.write_count = 0;
+    stream->tracker.reads.count = 0;
+    stream->tracker.writes.count = 0;
     stream->tracker.unknown = false;
 }
 

@@ -93,12 +93,15 @@ typedef struct vulkan__interval {
     uint64_t begin, end;
 } vulkan__interval;
 
+/** A set of addresses: sorted, and no range touches another. */
+typedef struct vulkan__ranges {
+    uint32_t count;
+    vulkan__interval list[VULKAN__TRACKED_RANGES];
+} vulkan__ranges;
+
 /** What commands have touched since the last barrier. */
 typedef struct vulkan__tracker {
-    vulkan__interval reads[VULKAN__TRACKED_RANGES];
-    vulkan__interval writes[VULKAN__TRACKED_RANGES];
-    uint32_t read_count;
-    uint32_t write_count;
+    vulkan__ranges reads, writes;
     bool unknown; /* a command whose ranges are not known */
 } vulkan__tracker;
 

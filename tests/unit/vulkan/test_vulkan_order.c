@@ -77,6 +77,49 @@ static void barriers_stand_between_dependent_commands_only(void **state)
     f->table->variant_release(f->device, variant);
 }
 
+/** Ranges of every relation to each other, beside a list of what was touched since the last
+ * barrier, cell by cell. */
+static void ranges_are_known_exactly(void **state)
+{
+    enum { CELLS = 64, LAUNCHES = 3000 };
+    fixture *f = fixture_of(state);
+    code c;
+    code_init(&c, MUL_FORWARD);
+    void *variant = variant_make(f, &c, UINT64_MAX);
+    ddisp_backend_memory m = memory_make(f, f->own, CELLS * 4);
+    uint64_t reads = 0, writes = 0, random = 88172645463325252u;
+    uint32_t expected = 0;
+    stream_finish(f, f->own);
+    for (int i = 0; i < LAUNCHES; i++) {
+        ddisp_backend_access accesses[3] = DDISP_ZERO;
+        uint64_t read_here = 0, written_here = 0;
+        for (int k = 0; k < 3; k++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            uint64_t begin = random % CELLS, count = 1 + (random >> 16) % 5;
+            if (begin + count > CELLS)
+                count = CELLS - begin;
+            accesses[k].range = range_of(&m, begin * 4, count * 4);
+            accesses[k].writes = (random >> 32) % 8 == 0;
+            uint64_t cells = ((UINT64_C(1) << count) - 1) << begin;
+            *(accesses[k].writes ? &written_here : &read_here) |= cells;
+        }
+        bool waits = (read_here & writes) || (written_here & (reads | writes));
+        if (waits)
+            reads = writes = 0;
+        reads |= read_here;
+        writes |= written_here;
+        expected += waits;
+        if (barriers_of(f, variant, accesses, 3) != (waits ? 1u : 0u))
+            fail_msg("launch %d: %s was expected", i, waits ? "a barrier" : "no barrier");
+        if (i % 32 == 0) /* a full batch ends with a barrier of its own */
+            assert_ok(f->table->stream_flush(f->device, f->own));
+    }
+    assert_in_range(expected, LAUNCHES / 10, LAUNCHES * 9 / 10);
+    stream_finish(f, f->own);
+    f->table->memory_free(f->device, f->own, &m);
+    f->table->variant_release(f->device, variant);
+}
+
 static void order_outlives_a_submission(void **state)
 {
     fixture *f = fixture_of(state);
@@ -177,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(barriers_stand_between_dependent_commands_only),
+        cmocka_unit_test(ranges_are_known_exactly),
         cmocka_unit_test(order_outlives_a_submission),
         cmocka_unit_test(copies_and_fills_are_ordered_too),
         cmocka_unit_test(commands_are_submitted_in_batches),
