@@ -11,175 +11,9 @@
  * where a call takes more than 50 ms, fewer when a device would take more than 60 seconds in all;
  * --quick: 5. The host adds a sixteenth of the elements. --json: a line for each row, no table.
  */
-#include <diffdispatch/diffdispatch.h>
+#include "accumulate.h"
 
-#include "scatter.ptx.h"
-#ifdef WITH_SPIRV
-#include "scatter.spv.h"
-#endif
-
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#define MAX_BLOCKS 1000
-#define BLOCK_US   3000.0
-#define SLOW_US    50000.0
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != DDISP_STATUS_OK) {                                                           \
-            char message_[512];                                                                    \
-            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
-            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-#define MOST_DEVICES 4
-#define DENSE_ROWS   7
-#define MOST_ROWS    (MOST_DEVICES * DENSE_ROWS)
-
-/** A device with its copies of the data. */
-typedef struct rig {
-    ddisp_device *device;
-    ddisp_device_info info;
-    ddisp_kernel *plain; /* NULL: none for this device */
-    int64_t n;
-    bool deterministic;
-    ddisp_tensor *source[2]; /* f32, f16 */
-    ddisp_tensor *index;
-    ddisp_event *begin, *end; /* NULL: it tells no time */
-    double spent_us;
-    uint32_t rows_left;
-} rig;
-
-typedef struct setup {
-    ddisp_context *context;
-    rig rigs[MOST_DEVICES];
-    uint32_t rig_count;
-    int64_t n;
-    uint32_t blocks;
-    double seconds;
-    bool json;
-} setup;
-
-static double now_us(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, uint32_t count)
-{
-    static double sorted[MAX_BLOCKS];
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
-}
-
-/* ---- cases that take turns */
-
-typedef struct row {
-    const char *name;
-    rig *on;
-    void (*call)(const struct row *row);
-    ddisp_tensor *to, *from;
-    uint64_t flags;
-    double us; /* median */
-} row;
-
-/** Microseconds since the begin event, by the device's own clock. */
-static double device_us(const rig *on)
-{
-#ifdef DDISP_EVENT_TIMED
-    uint64_t ns = 0;
-    CHECK(ddisp_event_record(on->end, NULL));
-    CHECK(ddisp_event_synchronize(on->end, DDISP_TIMEOUT_INFINITE));
-    CHECK(ddisp_event_elapsed(on->begin, on->end, &ns));
-    return (double)ns * 1e-3;
-#else
-    (void)on;
-    return -1;
-#endif
-}
-
-/** Microseconds a call. */
-static double block(const row *it, uint32_t calls)
-{
-    rig *on = it->on;
-    double begin = now_us(), us = 0;
-    if (on->begin && calls > 1)
-        it->call(it); /* while it runs the others are queued, so that no gap is measured */
-    if (on->begin)
-        CHECK(ddisp_event_record(on->begin, NULL));
-    for (uint32_t i = 0; i < calls; i++)
-        it->call(it);
-    if (on->begin)
-        us = device_us(on);
-    else
-        CHECK(ddisp_device_synchronize(on->device, DDISP_TIMEOUT_INFINITE));
-    double passed = now_us() - begin;
-    on->spent_us += passed;
-    return (on->begin ? us : passed) / calls;
-}
-
-/** How many blocks of a row there is time for. */
-static uint32_t count_blocks(const setup *s, const rig *on, double us, uint32_t calls)
-{
-    double left = s->seconds * 1e6 - on->spent_us;
-    double share = left / (on->rows_left ? on->rows_left : 1) / (us * calls + 1);
-    uint32_t wanted = us > SLOW_US && s->blocks > 3 ? 3 : s->blocks;
-    return share >= wanted ? wanted : share < 1 ? 1 : (uint32_t)share;
-}
-
-static void print_series(const row *it, const char *rung, const double *series, uint32_t blocks,
-                         uint32_t calls)
-{
-    printf("{\"rung\": \"%s\", \"row\": \"%s\", \"backend\": \"%s\", \"device\": \"%s\", \"n\": "
-           "%" PRId64 ", \"clock\": \"%s\", \"calls\": %u, \"median_us\": %.2f, \"us\": [",
-           rung, it->name, it->on->info.backend, it->on->info.name, it->on->n,
-           it->on->begin ? "device" : "host", calls, it->us);
-    for (uint32_t b = 0; b < blocks; b++)
-        printf("%s%.2f", b ? ", " : "", series[b]);
-    printf("]}\n");
-    (void)fflush(stdout);
-}
-
-/** Runs the rows in turns and fills their medians; prints their series as JSON. */
-static void measure(const setup *s, row *rows, uint32_t count, const char *rung)
-{
-    static double series[MOST_ROWS][MAX_BLOCKS];
-    uint32_t calls[MOST_ROWS], blocks[MOST_ROWS], most = 0;
-    for (uint32_t k = 0; k < count; k++) {
-        (void)block(&rows[k], 1); /* loads kernels, fills pools */
-        double us = block(&rows[k], 1);
-        calls[k] = us >= BLOCK_US ? 1 : (uint32_t)(BLOCK_US / (us + 1)) + 1;
-        blocks[k] = count_blocks(s, rows[k].on, us, calls[k]);
-        most = blocks[k] > most ? blocks[k] : most;
-        if (rows[k].on->rows_left)
-            rows[k].on->rows_left--;
-    }
-    for (uint32_t b = 0; b < most; b++)
-        for (uint32_t k = 0; k < count; k++)
-            if (b < blocks[k])
-                series[k][b] = block(&rows[k], calls[k]);
-    for (uint32_t k = 0; k < count; k++) {
-        rows[k].us = median(series[k], blocks[k]);
-        if (s->json)
-            print_series(&rows[k], rung, series[k], blocks[k], calls[k]);
-    }
-}
+/* ---- rows */
 
 static void scatter(const row *it)
 {
@@ -187,17 +21,6 @@ static void scatter(const row *it)
     options.size = (uint32_t)sizeof options;
     options.flags = it->flags;
     CHECK(ddisp_tensor_scatter_add(it->to, 0, it->on->index, it->from, &options, NULL));
-}
-
-static ddisp_status launch_plain(const row *it, uint64_t flags)
-{
-    ddisp_arg args[3] = {DDISP_ARG(it->on->index), DDISP_ARG(it->from), DDISP_ARG(it->to)};
-    ddisp_launch_options options = DDISP_ZERO;
-    options.size = (uint32_t)sizeof options;
-    options.flags = flags;
-    options.items[0] = (uint64_t)it->on->n;
-    options.items[1] = options.items[2] = 1;
-    return ddisp_launch(it->on->plain, DDISP_MODE_FORWARD, args, 3, &options, NULL);
 }
 
 static void scatter_plain(const row *it)
@@ -221,97 +44,6 @@ static void copy(const row *it)
 static void fill(const row *it)
 {
     CHECK(ddisp_tensor_fill(it->to, 1, NULL));
-}
-
-/* ---- data */
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return *state = x;
-}
-
-static ddisp_tensor *make(const rig *on, ddisp_dtype dtype, int64_t n)
-{
-    ddisp_tensor *tensor;
-    CHECK(ddisp_tensor_create(on->device, dtype, 1, &n, 0, &tensor));
-    CHECK(ddisp_tensor_fill(tensor, 0, NULL));
-    return tensor;
-}
-
-static void *host_memory(int64_t n)
-{
-    void *memory = malloc((size_t)n * 4);
-    if (!memory) {
-        fprintf(stderr, "accumulate: no memory for %" PRId64 " elements\n", n);
-        exit(1);
-    }
-    return memory;
-}
-
-static void make_data(setup *s)
-{
-    float *values = host_memory(s->n);
-    uint64_t state = 88172645463325252u;
-    for (int64_t i = 0; i < s->n; i++)
-        values[i] = (float)(next(&state) >> 40) * 0x1p-23f - 1;
-    for (uint32_t k = 0; k < s->rig_count; k++) {
-        rig *on = &s->rigs[k];
-        on->source[0] = make(on, DDISP_DTYPE_F32, on->n);
-        on->source[1] = make(on, DDISP_DTYPE_F16, on->n);
-        on->index = make(on, DDISP_DTYPE_I32, on->n);
-        CHECK(ddisp_tensor_write(on->source[0], values, (uint64_t)on->n * sizeof *values, NULL));
-        CHECK(ddisp_tensor_copy(on->source[1], on->source[0], NULL));
-    }
-    free(values);
-}
-
-static void choose_indices(const setup *s, int64_t bins, int64_t run)
-{
-    int32_t *values = host_memory(s->n);
-    uint64_t state = 0x9E3779B97F4A7C15u;
-    for (int64_t i = 0; i < s->n; i++)
-        values[i] =
-            i % run ? values[i - 1] : (int32_t)((next(&state) >> 32) * (uint64_t)bins >> 32);
-    for (uint32_t k = 0; k < s->rig_count; k++)
-        CHECK(ddisp_tensor_write(s->rigs[k].index, values, (uint64_t)s->rigs[k].n * sizeof *values,
-                                 NULL));
-    free(values);
-}
-
-static ddisp_kernel *make_plain(const setup *s, const rig *on)
-{
-    static const ddisp_param params[3] = {
-        DDISP_PARAM("index", DDISP_ACCESS_IN, DDISP_DTYPE_I32, 1, 0),
-        DDISP_PARAM("source", DDISP_ACCESS_IN, DDISP_DTYPE_F32, 1, 0),
-        DDISP_PARAM("sum", DDISP_ACCESS_INOUT, DDISP_DTYPE_F32, 1, 0),
-    };
-    static ddisp_entry ptx[1] = {DDISP_ENTRY(DDISP_MODE_FORWARD, "scatter_plain", 256)};
-    static ddisp_entry spirv[1] = {DDISP_ENTRY(DDISP_MODE_FORWARD, "main", 256)};
-    ptx[0].flags = spirv[0].flags = DDISP_ENTRY_LOOPS;
-    const ddisp_code codes[] = {
-        DDISP_CODE("cuda", "ptx", scatter_ptx, sizeof scatter_ptx, ptx, 0),
-#ifdef WITH_SPIRV
-        DDISP_CODE("vulkan", "spirv", scatter_spv, sizeof scatter_spv, spirv, 0),
-#endif
-    };
-    ddisp_kernel_desc desc = DDISP_ZERO;
-    ddisp_kernel *kernel;
-    if (strcmp(on->info.backend, "host") == 0)
-        return NULL;
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "scatter_plain";
-    desc.params = params;
-    desc.param_count = 3;
-    desc.param_size = (uint32_t)sizeof params[0];
-    desc.codes = codes;
-    desc.code_count = (uint32_t)(sizeof codes / sizeof codes[0]);
-    desc.code_size = (uint32_t)sizeof codes[0];
-    CHECK(ddisp_kernel_create(s->context, &desc, &kernel));
-    return kernel;
 }
 
 /* ---- the ladder */
@@ -419,7 +151,7 @@ static void dense(setup *s)
     }
 }
 
-/* ---- devices */
+/* ---- all of it */
 
 /** Whether the device has deterministic scatter-add. */
 static bool has_deterministic(const rig *on)
@@ -434,57 +166,6 @@ static bool has_deterministic(const rig *on)
         CHECK(status);
     ddisp_tensor_release(one);
     return status == DDISP_STATUS_OK;
-}
-
-/** Opens one of the names in list; false at its end. What is not there is left out, unless named.
- */
-static bool open_next(setup *s, const char **list, bool named)
-{
-    char name[128];
-    size_t length = strcspn(*list, ",");
-    if (length == 0)
-        return false;
-    (void)snprintf(name, sizeof name, "%.*s", (int)length, *list);
-    *list += length + ((*list)[length] == ',');
-    rig *on = &s->rigs[s->rig_count];
-    *on = (rig){.info.size = (uint32_t)sizeof on->info, .rows_left = 18 * 3 + DENSE_ROWS};
-    ddisp_status status = ddisp_device_open(s->context, name, &on->device);
-    if (status != DDISP_STATUS_OK && !named) {
-        fprintf(stderr, "no %s device\n", name);
-        return true;
-    }
-    CHECK(status);
-    CHECK(ddisp_device_get_info(on->device, &on->info));
-    bool software = (on->info.flags & DDISP_DEVICE_FLAG_SOFTWARE) != 0;
-    bool host = strcmp(on->info.backend, "host") == 0;
-    if (software && !host && !named) {
-        fprintf(stderr, "%s is software: name it to measure it\n", on->info.name);
-        ddisp_device_release(on->device);
-        return true;
-    }
-    on->n = !software && !host ? s->n : s->n > 16 ? s->n / 16 : 1;
-    on->plain = make_plain(s, on);
-#ifdef DDISP_EVENT_TIMED
-    if (ddisp_event_create(on->device, DDISP_EVENT_TIMED, &on->begin) != DDISP_STATUS_OK ||
-        ddisp_event_create(on->device, DDISP_EVENT_TIMED, &on->end) != DDISP_STATUS_OK)
-        on->begin = NULL;
-#endif
-    s->rig_count++;
-    return true;
-}
-
-static void close_rig(rig *on)
-{
-    if (on->begin)
-        ddisp_event_release(on->begin);
-    if (on->end)
-        ddisp_event_release(on->end);
-    for (int i = 0; i < 2; i++)
-        ddisp_tensor_release(on->source[i]);
-    ddisp_tensor_release(on->index);
-    if (on->plain)
-        ddisp_kernel_release(on->plain);
-    ddisp_device_release(on->device);
 }
 
 static const char *parse(int argc, char **argv, setup *s)
