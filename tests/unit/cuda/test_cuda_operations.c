@@ -172,7 +172,7 @@ static void fill_small(array *it, int most)
 /* Strides without overlap, in any order and direction, with gaps; axes of `zero` repeat. */
 static void any_strides(uint32_t rank, const int64_t *shape, uint32_t zero, int64_t *strides)
 {
-    uint32_t order[8];
+    uint32_t order[8] = {0};
     int64_t step = 1 + (int64_t)below(2) * below(3);
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t at = below(i + 1);
