@@ -12,34 +12,32 @@
 
 #include <string.h>
 
-/* What the options say; false when they ask for what is never remembered, or are wrong. */
-static bool read_options(const ddisp_launch_options *options, ddisp__repeat_options *out_options)
+/* Options that are right, and ask for nothing that is never remembered. */
+static bool takes_options(const ddisp_launch_options *options)
 {
-    if (!options) {
-        *out_options = (ddisp__repeat_options){0};
-        return true;
-    }
-    if (options->size < offsetof(ddisp_launch_options, bounds) || options->size > sizeof *options ||
-        options->next || options->report || options->reserved ||
-        (options->size == sizeof *options && options->bound_count) ||
-        (options->error && options->error->size != sizeof *options->error) ||
-        (options->flags & (DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC)))
-        return false;
-    *out_options =
-        (ddisp__repeat_options){options->flags,
-                                {options->items[0], options->items[1], options->items[2]},
-                                options->device,
-                                {options->grid[0], options->grid[1], options->grid[2]},
-                                options->policy};
-    return true;
+    return options->size >= offsetof(ddisp_launch_options, bounds) &&
+           options->size <= sizeof *options && !options->next && !options->report &&
+           !options->reserved && !(options->size == sizeof *options && options->bound_count) &&
+           !(options->error && options->error->size != sizeof *options->error) &&
+           !(options->flags & (DDISP_LAUNCH_DRY_RUN | DDISP_LAUNCH_DETERMINISTIC));
 }
 
-static bool same_options(const ddisp__repeat_options *a, const ddisp__repeat_options *b)
+static void keep_options(ddisp__repeat_options *kept, const ddisp_launch_options *options)
 {
-    return a->flags == b->flags && a->device == b->device && a->policy == b->policy &&
-           ((a->items[0] ^ b->items[0]) | (a->items[1] ^ b->items[1]) |
-            (a->items[2] ^ b->items[2])) == 0 &&
-           ((a->grid[0] ^ b->grid[0]) | (a->grid[1] ^ b->grid[1]) | (a->grid[2] ^ b->grid[2])) == 0;
+    kept->flags = options->flags;
+    kept->device = options->device;
+    kept->policy = options->policy;
+    memcpy(kept->items, options->items, sizeof kept->items);
+    memcpy(kept->grid, options->grid, sizeof kept->grid);
+}
+
+static bool same_options(const ddisp__repeat_options *kept, const ddisp_launch_options *options)
+{
+    return ((kept->flags ^ options->flags) | (kept->items[0] ^ options->items[0]) |
+            (kept->items[1] ^ options->items[1]) | (kept->items[2] ^ options->items[2]) |
+            ((uintptr_t)kept->device ^ (uintptr_t)options->device) |
+            (kept->grid[0] ^ options->grid[0]) | (kept->grid[1] ^ options->grid[1]) |
+            (kept->grid[2] ^ options->grid[2]) | (kept->policy ^ options->policy)) == 0;
 }
 
 /* Of kernel, mode and tensors; 0: a view is among them, or nothing tells the stream. */
@@ -58,7 +56,7 @@ static uint64_t print_of(const ddisp_kernel *kernel, ddisp_mode mode, const ddis
 }
 
 static ddisp_stream *stream_of(const ddisp_kernel *kernel, const ddisp_arg *args,
-                               const ddisp__repeat_options *options, ddisp_stream *stream)
+                               const ddisp_launch_options *options, ddisp_stream *stream)
 {
     if (stream)
         return stream;
@@ -91,17 +89,20 @@ bool ddisp__recall_launch(ddisp__recall *recall, ddisp_kernel *kernel, ddisp_mod
                           const ddisp_launch_options *options, ddisp_stream *stream,
                           ddisp_status *out_status)
 {
+    static const ddisp_launch_options every_default = {.size = sizeof every_default};
     recall->slot = NULL;
+    options = options ? options : &every_default;
     if (arg_count != kernel->param_count || !args || kernel->context->trace ||
-        kernel->context->deterministic || !read_options(options, &recall->options))
+        kernel->context->deterministic || !takes_options(options))
         return false;
-    stream = stream_of(kernel, args, &recall->options, stream);
+    stream = stream_of(kernel, args, options, stream);
     recall->print = print_of(kernel, mode, args);
     if (!stream || !recall->print)
         return false;
     ddisp__repeat_slot *slot = &stream->slots[recall->print >> 56];
     _Static_assert(DDISP__STREAM_SLOTS == 256, "eight bits tell the slot");
     recall->stream = stream;
+    recall->options = options;
     if (atomic_load_explicit(&slot->print, memory_order_relaxed) != recall->print) {
         if (claim(stream, slot, recall->print))
             recall->slot = slot;
@@ -115,7 +116,7 @@ bool ddisp__recall_launch(ddisp__recall *recall, ddisp_kernel *kernel, ddisp_mod
     (void)pthread_mutex_lock(&stream->lock);
     ddisp__repeat *repeat = slot->repeat;
     if (repeat && repeat->notes && repeat->kernel == kernel->serial && repeat->mode == mode &&
-        same_options(&repeat->options, &recall->options) && ddisp__repeat_same(repeat, args))
+        same_options(&repeat->options, options) && ddisp__repeat_same(repeat, args))
         launched = ddisp__repeat_submit(repeat, stream, out_status);
     (void)pthread_mutex_unlock(&stream->lock);
     if (!launched)
@@ -148,7 +149,7 @@ ddisp__repeat *ddisp__recall_take(const ddisp__recall *recall, const ddisp__laun
 
 void ddisp__recall_give(const ddisp__recall *recall, ddisp_context *context, ddisp__repeat *repeat)
 {
-    repeat->options = recall->options;
+    keep_options(&repeat->options, recall->options);
     (void)pthread_mutex_lock(&recall->stream->lock);
     ddisp__repeat *other = recall->slot->repeat;
     bool mine = atomic_load_explicit(&recall->slot->print, memory_order_relaxed) == recall->print;

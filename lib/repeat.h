@@ -66,7 +66,7 @@ typedef struct ddisp__recall {
     ddisp_stream *stream;
     ddisp__repeat_slot *slot; /* NULL: nowhere */
     uint64_t print;
-    ddisp__repeat_options options;
+    const ddisp_launch_options *options; /* the caller's, or every default */
 } ddisp__recall;
 
 /** Launches what the stream remembers: true, with the status. False: it goes the long way, with
