@@ -9,6 +9,8 @@
  *   geometry    items, groups, limits
  *   block       the argument block and the ranges that the kernel may touch
  *   report      what happened, for the caller
+ *
+ * A launch that comes again as it was goes none of this way: repeat.h.
  */
 #ifndef DDISP_LIB_LAUNCH_H
 #define DDISP_LIB_LAUNCH_H
