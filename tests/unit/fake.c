@@ -372,15 +372,15 @@ static void *context_allocate(void *user_data, uint64_t size_bytes)
         return NULL;
     if (fake.allocations_left != UINT32_MAX)
         fake.allocations_left--;
-    fake.host_blocks++;
+    (void)__atomic_fetch_add(&fake.host_blocks, 1, __ATOMIC_RELAXED);
     return malloc(size_bytes);
 }
 
 static void context_release(void *user_data, void *pointer)
 {
     (void)user_data;
-    fake.host_blocks--;
     free(pointer);
+    (void)__atomic_fetch_sub(&fake.host_blocks, 1, __ATOMIC_RELEASE);
 }
 
 ddisp_context *fake_context(void)

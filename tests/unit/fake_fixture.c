@@ -5,6 +5,7 @@
 #include "fake.h"
 
 #include <stdio.h>
+#include <time.h>
 
 int fake_setup(void **state)
 {
@@ -19,6 +20,15 @@ int fake_setup(void **state)
     return 0;
 }
 
+/* A thread that called a function for an event gives the last references back behind the call: the
+ * context's own block is the last. */
+static void wait_for_threads(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (int i = 0; i < 10000 && __atomic_load_n(&fake.host_blocks, __ATOMIC_ACQUIRE) != 0; i++)
+        (void)nanosleep(&moment, NULL);
+}
+
 int fake_teardown(void **state)
 {
     struct fake_fixture *fixture = *state;
@@ -26,6 +36,7 @@ int fake_teardown(void **state)
     ddisp_stream_release(fixture->third);
     ddisp_device_release(fixture->device);
     ddisp_context_release(fixture->context);
+    wait_for_threads();
     if (!fake.blocks && !fake.imports && !fake.streams && !fake.devices && !fake.instances &&
         !fake.host_blocks)
         return 0;
