@@ -5,7 +5,7 @@
 #ifndef BENCH_ACCUMULATE_H
 #define BENCH_ACCUMULATE_H
 
-#include <diffdispatch/diffdispatch.h>
+#include "bench.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -13,17 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_BLOCKS 1000
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != DDISP_STATUS_OK) {                                                           \
-            char message_[512];                                                                    \
-            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
-            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
+#define MAX_BLOCKS   1000
 #define MOST_DEVICES 4
 #define DENSE_ROWS   7
 #define MOST_ROWS    (MOST_DEVICES * DENSE_ROWS)

@@ -16,20 +16,6 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, uint32_t count)
-{
-    static double sorted[MAX_BLOCKS];
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
-}
-
 /** Microseconds since the begin event, by the device's own clock. */
 static double device_us(const rig *on)
 {
@@ -105,7 +91,7 @@ void measure(const setup *s, row *rows, uint32_t count, const char *rung)
             if (b < blocks[k])
                 series[k][b] = block(&rows[k], calls[k]);
     for (uint32_t k = 0; k < count; k++) {
-        rows[k].us = median(series[k], blocks[k]);
+        rows[k].us = quantile(series[k], blocks[k], 0.5);
         if (s->json)
             print_series(&rows[k], rung, series[k], blocks[k], calls[k]);
     }

@@ -57,19 +57,3 @@ void print_left_out(const char *what, uint32_t count)
     }
     end_row();
 }
-
-static int by_value(const void *a, const void *b)
-{
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
-double quantile(const double *values, int count, double at)
-{
-    double *sorted = malloc((size_t)count * sizeof *sorted);
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    double value = sorted[(int)(at * (count - 1) + 0.5)];
-    free(sorted);
-    return value;
-}

@@ -27,6 +27,4 @@ void end_row(void);
 /** A row that there was no time for. */
 void print_left_out(const char *what, uint32_t count);
 
-double quantile(const double *values, int count, double at);
-
 #endif

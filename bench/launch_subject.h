@@ -5,23 +5,12 @@
 #ifndef DDISP_BENCH_LAUNCH_SUBJECT_H
 #define DDISP_BENCH_LAUNCH_SUBJECT_H
 
+#include "bench.h"
 #include "launch_raw.h"
-
-#include <diffdispatch/diffdispatch.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != DDISP_STATUS_OK) {                                                           \
-            char message_[512];                                                                    \
-            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
-            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 #define MOST_TENSORS 32
 #define LAUNCHES     256 /* of a block */

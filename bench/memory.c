@@ -6,7 +6,8 @@
  *   memory [--device host|cuda|vulkan] [--n N]
  */
 #include <diffdispatch/device/ddisp_block.h>
-#include <diffdispatch/diffdispatch.h>
+
+#include "bench.h"
 
 #include "nine.ptx.h"
 #include "nine_all.spv.h"
@@ -24,16 +25,6 @@
 #include <unistd.h>
 
 #define INPUTS 9
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != DDISP_STATUS_OK) {                                                           \
-            char message_[512];                                                                    \
-            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
-            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Proportional set size of this process in bytes. */
 static uint64_t set_size(void)

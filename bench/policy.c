@@ -5,14 +5,13 @@
  *
  *   policy [--device cuda|vulkan] [--n N] [--blocks N] [--launches N] [--grid GROUPS] [--json]
  */
+#include "bench.h"
 #include "raw.h"
 
 #include "bound.spv.h"
 #include "mul_kernel.h"
 #include "store.ptx.h"
 #include "store.spv.h"
-
-#include <diffdispatch/diffdispatch.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,16 +20,6 @@
 #include <time.h>
 
 #define MAX_BLOCKS 1000
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != DDISP_STATUS_OK) {                                                           \
-            char message_[512];                                                                    \
-            (void)ddisp_last_error(message_, sizeof message_, NULL);                               \
-            fprintf(stderr, "%s: %s\n", #call, message_);                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum row {
     HAND_ONE,
@@ -143,20 +132,6 @@ static void run(const setup *s, enum row row)
         launch(s, s->mul, DDISP_POLICY_SCRATCH, false, false);
         break;
     }
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, uint32_t count)
-{
-    static double sorted[MAX_BLOCKS];
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
 static const ddisp_param params[3] = {
@@ -327,7 +302,7 @@ int main(int argc, char **argv)
 
     double m[ROWS];
     for (int row = 0; row < rows; row++)
-        m[row] = median(series[row], blocks);
+        m[row] = quantile(series[row], blocks, 0.5);
     printf("%s, %s; %" PRIu64 " f32, %u blocks of %u launches\n", info.name, info.driver, n, blocks,
            s.launches);
     for (int row = 0; row < rows; row++)

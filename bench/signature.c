@@ -12,6 +12,7 @@
  * tensors; flat in the number of cached signatures, linear in that of tensors. Linked with the
  * core's objects: what is measured is one step inside ddisp_launch.
  */
+#include "bench.h"
 #include "launch.h"
 
 #include <stdio.h>
@@ -160,26 +161,17 @@ static void cold(struct subject *s, uint32_t count)
     s->kernel.hash = kernel_hash(0);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
 /* Median over blocks of nanoseconds a call; raw receives the blocks. */
 static double measure(struct subject *s, void (*work)(struct subject *, uint32_t), uint32_t calls,
                       double raw[BLOCKS])
 {
-    double sorted[BLOCKS];
     work(s, calls);
     for (int block = 0; block < BLOCKS; block++) {
         uint64_t start = ddisp__time_ns();
         work(s, calls);
         raw[block] = (double)(ddisp__time_ns() - start) / calls;
     }
-    memcpy(sorted, raw, sizeof sorted);
-    qsort(sorted, BLOCKS, sizeof sorted[0], by_value);
-    return sorted[BLOCKS / 2];
+    return quantile(raw, BLOCKS, 0.5);
 }
 
 /* Instructions of `calls` calls and all around them, or 0 without valgrind. */

@@ -7,6 +7,7 @@
  */
 #include "cts.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 
 #define MAX_DEVICES 16
@@ -137,7 +138,16 @@ static bool applies(const cts_test *test, const ddisp_device_info *info)
            test->allocation_bytes <= info->max_allocation_bytes;
 }
 
-static int run_all(ddisp_context *context, ddisp_device **devices, uint32_t device_count)
+static bool any_matches(const char *pattern, const struct item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fnmatch(pattern, items[i].name, 0) == 0)
+            return true;
+    return false;
+}
+
+static int run_all(ddisp_context *context, ddisp_device **devices, uint32_t device_count,
+                   const char *pattern)
 {
     size_t total = 0, made = 0;
     for (int r = 0; r < ROOMS; r++)
@@ -165,6 +175,12 @@ static int run_all(ddisp_context *context, ddisp_device **devices, uint32_t devi
                 tests[made++] = (struct CMUnitTest){item->name, run, set_up, tear_down, item};
             }
     }
+    if (pattern && !any_matches(pattern, items, made)) {
+        printf("Bail out! no test here is called '%s'\n", pattern);
+        free(tests);
+        free(items);
+        return 1;
+    }
     int failures = _cmocka_run_group_tests("cts", tests, made, NULL, NULL);
     free(tests);
     free(items);
@@ -182,15 +198,16 @@ int main(int argument_count, char **arguments)
     cmocka_set_message_output(CM_OUTPUT_TAP);
     (void)setenv("DDISP_CACHE", "0",
                  0); /* variants are built here, not found from an earlier run */
-    if (argument_count > 2)
-        cmocka_set_test_filter(arguments[2]);
+    const char *pattern = argument_count > 2 ? arguments[2] : NULL;
+    if (pattern)
+        cmocka_set_test_filter(pattern);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (ddisp_context_create(NULL, &context)) {
         printf("Bail out! no context\n");
         return 1;
     }
     uint32_t count = open_devices(context, spec, devices);
-    int failures = count ? run_all(context, devices, count) : skip_all(context, spec);
+    int failures = count ? run_all(context, devices, count, pattern) : skip_all(context, spec);
     for (uint32_t d = 0; d < count; d++)
         ddisp_device_release(devices[d]);
     ddisp_context_release(context);

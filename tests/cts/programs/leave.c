@@ -8,9 +8,7 @@
  *
  * It prints nothing when all is well. Status 77: there is no such device here.
  */
-#include <diffdispatch/diffdispatch.h>
-
-#include "cts_kernels.h"
+#include "program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,16 +24,6 @@ static ddisp_report *report;
 static ddisp_tensor *a, *b, *y, *g;
 static const char *way = "";
 
-static void must(ddisp_status status, const char *what)
-{
-    char message[512];
-    if (!status)
-        return;
-    (void)ddisp_last_error(message, sizeof message, NULL);
-    printf("%s: %s: %s\n", what, ddisp_status_name(status), message);
-    exit(1);
-}
-
 static void make(const char *spec)
 {
     int64_t n = N;
@@ -47,15 +35,7 @@ static void make(const char *spec)
         exit(77);
     must(ddisp_stream_create(device, 0, &stream), "stream");
     must(ddisp_report_create(context, &report), "report");
-    ddisp_kernel_desc desc = DDISP_ZERO;
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "mul_opaque";
-    desc.params = cts_mul_opaque.params;
-    desc.param_count = cts_mul_opaque.param_count;
-    desc.param_size = (uint32_t)sizeof(ddisp_param);
-    desc.codes = cts_mul_opaque.codes;
-    desc.code_count = cts_mul_opaque.code_count;
-    desc.code_size = (uint32_t)sizeof(ddisp_code);
+    ddisp_kernel_desc desc = describe_kernel(&cts_mul_opaque);
     must(ddisp_kernel_create(context, &desc, &kernel), "kernel");
     must(ddisp_tensor_create(device, DDISP_DTYPE_F32, 1, &n, DDISP_TENSOR_REQUIRES_GRAD, &a), "a");
     must(ddisp_tensor_create(device, DDISP_DTYPE_F32, 1, &n, 0, &b), "b");

@@ -7,9 +7,7 @@
  * then one for each device, `device|spec|uuid`, then "host ok" when y = a b came out right. Before
  * anything else: "loaded|PATH" for a driver library that the program was linked to by accident.
  */
-#include <diffdispatch/diffdispatch.h>
-
-#include "cts_kernels.h"
+#include "program.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,15 +30,7 @@ static int compute(ddisp_context *context)
     ddisp_tensor *x = NULL, *y = NULL;
     int64_t n = 2;
     float data[2] = {3, 5};
-    ddisp_kernel_desc desc = DDISP_ZERO;
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "mul";
-    desc.params = cts_mul.params;
-    desc.param_count = cts_mul.param_count;
-    desc.param_size = (uint32_t)sizeof(ddisp_param);
-    desc.codes = cts_mul.codes;
-    desc.code_count = cts_mul.code_count;
-    desc.code_size = (uint32_t)sizeof(ddisp_code);
+    ddisp_kernel_desc desc = describe_kernel(&cts_mul);
     ddisp_status status = ddisp_device_open(context, "host", &device);
     if (!status)
         status = ddisp_kernel_create(context, &desc, &kernel);

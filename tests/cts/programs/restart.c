@@ -8,9 +8,7 @@
  * It prints "read R made M repaired P of DEVICE'S NAME". Status 77: there is no such device here,
  * or it does not take source; 1: something failed, or a result was wrong.
  */
-#include <diffdispatch/diffdispatch.h>
-
-#include "cts_kernels.h"
+#include "program.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,31 +45,13 @@ static const ddisp_native_arg backward_args[6] = {
 static ddisp_context *context;
 static ddisp_device *device;
 
-static void must(ddisp_status status, const char *what)
-{
-    char message[512];
-    if (!status)
-        return;
-    (void)ddisp_last_error(message, sizeof message, NULL);
-    printf("%s: %s: %s\n", what, ddisp_status_name(status), message);
-    exit(1);
-}
-
 static ddisp_kernel *make_kernel(bool from_source)
 {
     ddisp_kernel *kernel = NULL;
-    ddisp_kernel_desc desc = DDISP_ZERO;
+    ddisp_kernel_desc desc = describe_kernel(&cts_mul);
     ddisp_code code = DDISP_ZERO;
     ddisp_entry entries[2] = {DDISP_ENTRY(DDISP_MODE_FORWARD, "forward", 128),
                               DDISP_ENTRY(DDISP_MODE_BACKWARD, "backward", 128)};
-    desc.size = (uint32_t)sizeof desc;
-    desc.name = "mul";
-    desc.params = cts_mul.params;
-    desc.param_count = cts_mul.param_count;
-    desc.param_size = (uint32_t)sizeof(ddisp_param);
-    desc.codes = cts_mul.codes;
-    desc.code_count = cts_mul.code_count;
-    desc.code_size = (uint32_t)sizeof(ddisp_code);
     if (from_source) {
         entries[0].native = forward_args;
         entries[0].native_count = 4;
