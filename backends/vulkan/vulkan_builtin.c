@@ -203,13 +203,18 @@ ddisp_status vulkan__scratch_take(vulkan__device *device, vulkan__stream *stream
     const vulkan__segment *segment = out_scratch->memory.handle;
     out_scratch->range.address = out_scratch->memory.address;
     out_scratch->place = (vulkan__place){segment->block->buffer.handle, segment->offset};
+    out_scratch->zeroed_bytes = segment->zeroed_bytes;
     return DDISP_STATUS_OK;
 }
 
-void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch)
+void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch,
+                          bool is_clean)
 {
+    uint64_t zeroed_bytes = scratch->zeroed_bytes;
+    if (zeroed_bytes < scratch->range.size_bytes)
+        zeroed_bytes = scratch->range.size_bytes;
     if (scratch->memory.handle)
-        vulkan__memory_free(device, stream, &scratch->memory);
+        vulkan__memory_give(device, stream, &scratch->memory, is_clean ? zeroed_bytes : 0);
 }
 
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,

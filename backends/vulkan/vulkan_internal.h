@@ -226,6 +226,9 @@ typedef struct vulkan__segment {
     vulkan__block *block;
     uint64_t offset;
     uint64_t size_bytes; /* a multiple of the granule */
+    /* So many at the beginning are zero when the stream has passed the ticket; of a used one: were
+     * when it was taken. May be more than there are. */
+    uint64_t zeroed_bytes;
     bool free;
     struct vulkan__segment *previous, *next;           /* neighbours in the block */
     struct vulkan__segment *previous_free, *next_free; /* of the block; newest first */
@@ -268,6 +271,10 @@ void vulkan__pool_close(vulkan__device *device);
 ddisp_status vulkan__memory_allocate(void *device, void *stream, uint64_t size_bytes,
                                      ddisp_backend_memory *out_memory);
 void vulkan__memory_free(void *device, void *stream, ddisp_backend_memory *memory);
+/** The same. Where the stream's work leaves so many bytes at the beginning zero, that is kept in
+ * mind for who takes them next. */
+void vulkan__memory_give(vulkan__device *device, vulkan__stream *stream,
+                         ddisp_backend_memory *memory, uint64_t zeroed_bytes);
 ddisp_status vulkan__memory_import(void *device, uint64_t address, uint64_t size_bytes,
                                    ddisp_backend_memory *out_memory);
 void vulkan__memory_release_import(void *device, ddisp_backend_memory *memory);

@@ -213,14 +213,14 @@ ddisp_status vulkan__memory_allocate(void *device_handle, void *stream_handle, u
     return DDISP_STATUS_OK;
 }
 
-void vulkan__memory_free(void *device_handle, void *stream_handle, ddisp_backend_memory *memory)
+void vulkan__memory_give(vulkan__device *device, vulkan__stream *stream,
+                         ddisp_backend_memory *memory, uint64_t zeroed_bytes)
 {
-    vulkan__device *device = device_handle;
-    vulkan__stream *stream = stream_handle;
     vulkan__segment *segment = memory->handle;
     if (!segment)
         return;
     pthread_mutex_lock(&device->lock);
+    segment->zeroed_bytes = zeroed_bytes;
     segment->ticket = vulkan__stream_next_ticket(stream);
     segment->next_pending = NULL;
     if (stream->pending_last)
@@ -230,6 +230,11 @@ void vulkan__memory_free(void *device_handle, void *stream_handle, ddisp_backend
     stream->pending_last = segment;
     pthread_mutex_unlock(&device->lock);
     memory->handle = NULL;
+}
+
+void vulkan__memory_free(void *device, void *stream, ddisp_backend_memory *memory)
+{
+    vulkan__memory_give(device, stream, memory, 0);
 }
 
 ddisp_status vulkan__memory_import(void *device_handle, uint64_t address, uint64_t size_bytes,

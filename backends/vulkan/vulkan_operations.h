@@ -99,11 +99,14 @@ typedef struct vulkan__scratch {
     ddisp_backend_memory memory;
     ddisp_backend_range range;
     vulkan__place place;
+    uint64_t zeroed_bytes; /* at its beginning, so many are zero */
 } vulkan__scratch;
 
 ddisp_status vulkan__scratch_take(vulkan__device *device, vulkan__stream *stream,
                                   uint64_t size_bytes, vulkan__scratch *out_scratch);
-void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch);
+/** is_clean: when the work is done all of it is zero, and so is what was zero behind it. */
+void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch,
+                          bool is_clean);
 /** Zeroes its first bytes, a multiple of 4. */
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,
                                   const vulkan__scratch *scratch, uint64_t size_bytes);

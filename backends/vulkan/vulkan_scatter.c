@@ -2,8 +2,9 @@
  * vulkan_scatter.c - scatter-add: numbers the cells of the destination, decides where their sums
  * are taken (memory, or copies in the memory of groups where there are few), and queues the
  * shaders. Deterministic sums are integers in memory of their own, which are added to the
- * destination at the end (kernels/integers.glsl has the method). The rules, and the error bound
- * that follows from them, are those of the CUDA backend.
+ * destination at the end (kernels/integers.glsl has the method); that leaves zeros, so that the
+ * next to take this memory need not write them. The rules, and the error bound that follows from
+ * them, are those of the CUDA backend.
  */
 #include "vulkan_operations.h"
 
@@ -35,9 +36,9 @@
 #define TILE          UINT64_C(1024) /* items that a group takes at once */
 
 /** As in kernels/items.glsl. */
-enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8 };
+enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8, ITEM_DENSE = 16 };
 /** As in kernels/finish.comp. */
-enum { PREPARE, FINISH };
+enum { PREPARE, FINISH, LOOK };
 
 typedef struct push {
     uint64_t axes;
@@ -97,6 +98,10 @@ static void number_items(const ddisp_backend_tensor *source, const ddisp_backend
     }
     if (items.rank <= 1)
         s->operation.constants[VULKAN__CONSTANT_FORM] |= ITEM_LINE;
+    if (items.rank == 1 && s->pushed.cell_step == 0 &&
+        s->pushed.from_step == vulkan__dtype_size(source->dtype) &&
+        s->pushed.index_step == vulkan__dtype_size(index->dtype))
+        s->operation.constants[VULKAN__CONSTANT_FORM] |= ITEM_DENSE;
     vulkan__axes_write(&items, &s->operation.axes[0]);
 }
 
@@ -197,12 +202,12 @@ static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const
                GROUPS_MANY, &operation);
 }
 
-/** Sums of zero, and their bound from so many elements. */
+/** Sums of zero, and their bound from so many elements. is_clean: they are zero. */
 static ddisp_status prepare(vulkan__device *device, vulkan__stream *stream, const scatter *s,
-                            uint64_t looked_at)
+                            uint64_t looked_at, bool is_clean)
 {
-    uint64_t words = vulkan__divide_up(s->cells * s->whole_bytes, 16);
-    return finish(device, stream, s, PREPARE,
+    uint64_t words = is_clean ? 0 : vulkan__divide_up(s->cells * s->whole_bytes, 16);
+    return finish(device, stream, s, is_clean ? LOOK : PREPARE,
                   vulkan__divide_up(looked_at > words ? looked_at : words, 4));
 }
 
@@ -210,7 +215,7 @@ static ddisp_status prepare(vulkan__device *device, vulkan__stream *stream, cons
 static ddisp_status add_again(vulkan__device *device, vulkan__stream *stream, scatter *s)
 {
     s->again = 1;
-    ddisp_status status = prepare(device, stream, s, s->pushed.items);
+    ddisp_status status = prepare(device, stream, s, s->pushed.items, false);
     if (status == DDISP_STATUS_OK)
         status = add(device, stream, s);
     s->again = 0;
@@ -223,9 +228,13 @@ static ddisp_status add_fixed(vulkan__device *device, vulkan__stream *stream, sc
     bool samples = items > LOOK_AT_ALL;
     s->pushed.sample_step = samples ? (uint32_t)vulkan__divide_up(runs, SAMPLE_RUNS) : 1;
     s->headroom_log2 = samples ? HEADROOM_LOG2 : 0;
-    ddisp_status status = vulkan__scratch_zero(device, stream, &s->scratch, HEAD_BYTES);
+    bool is_clean = s->scratch.zeroed_bytes >= s->scratch.range.size_bytes;
+    ddisp_status status = DDISP_STATUS_OK;
+    if (!is_clean)
+        status = vulkan__scratch_zero(device, stream, &s->scratch, HEAD_BYTES);
     if (status == DDISP_STATUS_OK)
-        status = prepare(device, stream, s, vulkan__divide_up(runs, s->pushed.sample_step) * RUN);
+        status = prepare(device, stream, s, vulkan__divide_up(runs, s->pushed.sample_step) * RUN,
+                         is_clean);
     if (status == DDISP_STATUS_OK)
         status = add(device, stream, s);
     if (status == DDISP_STATUS_OK && samples)
@@ -271,6 +280,6 @@ ddisp_status vulkan__scatter_add(void *device_handle, void *stream_handle,
     s.pushed.head = s.scratch.range.address;
     s.pushed.sums = s.pushed.head + HEAD_BYTES;
     status = add_fixed(device, stream, &s);
-    vulkan__scratch_give(device, stream, &s.scratch);
+    vulkan__scratch_give(device, stream, &s.scratch, status == DDISP_STATUS_OK);
     return status;
 }

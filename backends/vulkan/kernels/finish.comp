@@ -1,7 +1,8 @@
 #version 460
 // finish.comp - what a deterministic scatter-add does before and after its items are counted
-// (integers.glsl). Before: sums of zero, and the largest magnitude; again, if an element was beyond the
-// bound. After: elements that are not finite, and adding the sums.
+// (integers.glsl). Before: sums of zero, unless they are, and the largest magnitude; again, if an element
+// was beyond the bound. After: elements that are not finite, and adding the sums, which leaves zeros for
+// the next scatter-add.
 #extension GL_GOOGLE_include_directive : require
 #ifdef NATIVE
 #define NATIVE_ADD
@@ -10,7 +11,7 @@
 #include "integers.glsl"
 
 // of OPERATION
-const uint PREPARE = 0u, FINISH = 1u;
+const uint PREPARE = 0u, FINISH = 1u, LOOK = 2u;
 const uint BATCH = 4u;
 
 shared MAGNITUDE found[GROUP];
@@ -77,7 +78,7 @@ void add_not_finite()
     }
 }
 
-// Adds the sums to their cells.
+// Adds the sums to their cells, and makes them zero.
 void fold()
 {
     const int k = -steps_log2(Head(head).beyond != 0u);
@@ -91,10 +92,25 @@ void fold()
         }
         [[unroll]] for (uint k = 0u; k < BATCH; k++) {
             uint64_t cell = first + k * stride();
-            if (cell < count && !is_nothing(sum[k]))
+            if (cell < count && !is_nothing(sum[k])) {
+                clear_sum(cell);
                 add_number(TO, memory_of(cell), to_number(sum[k]) * down[0] * down[1]);
+            }
         }
     }
+}
+
+// The last group to come here leaves a head of zeros.
+void clear_head()
+{
+    Head it = Head(head);
+    memoryBarrier();
+    barrier();
+    if (gl_LocalInvocationIndex != 0u || atomicAdd(it.finished, 1u) != gl_NumWorkGroups.x - 1u)
+        return;
+    it.sampled = MAGNITUDE(0);
+    it.largest = MAGNITUDE(0);
+    it.beyond = it.not_finite = it.finished = 0u;
 }
 
 void main()
@@ -102,8 +118,10 @@ void main()
     if (OPERATION == FINISH) {
         add_not_finite();
         fold();
+        clear_head();
     } else if (!is_again() || Head(head).beyond != 0u) {
-        clear_sums();
+        if (OPERATION == PREPARE)
+            clear_sums();
         find_largest();
     }
 }

@@ -1,6 +1,6 @@
 #version 460
 // fixed.comp - scatter-add with a result that depends on no order (integers.glsl). Elements that are not
-// finite, or beyond the bound, set a flag.
+// finite, or beyond the bound, count as 0 and set a flag.
 #extension GL_GOOGLE_include_directive : require
 #if defined(NATIVE) && !defined(DOUBLE)
 #extension GL_EXT_shader_atomic_int64 : require
@@ -99,7 +99,6 @@ void clear_shared(uint i)
 #endif
 
 // What all of the work needs, found once.
-MAGNITUDE limit;
 REAL up[2]; // 2^steps may be too large for the type
 
 bool is_wanted()
@@ -107,7 +106,6 @@ bool is_wanted()
     if (is_again() && Head(head).beyond == 0u)
         return false;
     int k = steps_log2(is_again());
-    limit = magnitude_of(power(bound_log2(is_again())));
     up[0] = power(k / 2);
     up[1] = power(k - k / 2);
     return true;
@@ -115,16 +113,52 @@ bool is_wanted()
 
 bool counts() { return !is_again(); }
 
-integer take(REAL value)
+// Whether an element of the group was beyond the bound, or not finite.
+shared bool beyond, not_finite;
+
+void begin() { beyond = not_finite = false; }
+
+void end()
 {
-    MAGNITUDE magnitude = magnitude_of(value);
-    if (magnitude <= limit)
-        return to_integer(value * up[0] * up[1]);
-    if (magnitude < INFINITE)
+    if (beyond)
         Head(head).beyond = 1u;
-    else
+    if (not_finite)
         Head(head).not_finite = 1u;
-    return zero();
 }
+
+REAL in_steps(REAL value) { return value * up[0] * up[1]; }
+
+// As large as the bound is in steps: a power of 2, so that comparing there is as good.
+MAGNITUDE limit_in_steps() { return magnitude_of(power(62 - int(count_log2()))); }
+
+// Zero for what has no integer, which is noted.
+REAL allowed(REAL value)
+{
+    if (magnitude_of(in_steps(value)) <= limit_in_steps())
+        return value;
+    if (magnitude_of(value) < INFINITE)
+        beyond = true;
+    else
+        not_finite = true;
+    return REAL(0);
+}
+
+// Elements become counts of steps, not rounded yet. All are compared at once.
+void sift(inout REAL value[4])
+{
+    REAL scaled[4];
+    MAGNITUDE most = MAGNITUDE(0);
+    [[unroll]] for (uint k = 0u; k < 4u; k++) {
+        scaled[k] = in_steps(value[k]);
+        most = max(most, magnitude_of(scaled[k]));
+    }
+    if (most > limit_in_steps()) {
+        [[unroll]] for (uint k = 0u; k < 4u; k++)
+            scaled[k] = in_steps(allowed(value[k]));
+    }
+    value = scaled;
+}
+
+integer take(REAL value) { return to_integer(value); }
 
 #include "scatter.glsl"

@@ -7,13 +7,19 @@
 // the elements alone. Magnitudes are compared as bits: that tells infinities and NaN apart whatever the
 // device does with them in arithmetic.
 
-// Zero at first.
+// Zero at first, and when all is done. finished: groups that are done with it.
 #ifdef DOUBLE
-layout(buffer_reference, buffer_reference_align = 8) buffer Head { uint64_t sampled, largest; uint beyond, not_finite; };
+layout(buffer_reference, buffer_reference_align = 8) buffer Head {
+    uint64_t sampled, largest;
+    uint beyond, not_finite, finished;
+};
 #define MAGNITUDE uint64_t
 const MAGNITUDE INFINITE = 0x7FF0000000000000ul;
 #else
-layout(buffer_reference, buffer_reference_align = 8) buffer Head { uint sampled, unused, largest, unused_too, beyond, not_finite; };
+layout(buffer_reference, buffer_reference_align = 8) buffer Head {
+    uint sampled, unused, largest, unused_too;
+    uint beyond, not_finite, finished;
+};
 #define MAGNITUDE uint
 const MAGNITUDE INFINITE = 0x7F800000u;
 #endif
@@ -98,6 +104,12 @@ integer load_sum(uint64_t cell)
     return integer(int64_t(it.high), int64_t(it.low));
 }
 
+void clear_sum(uint64_t cell)
+{
+    Sum it = Sum(sums + cell * INTEGER_BYTES);
+    it.high = it.low = 0ul;
+}
+
 REAL to_number(integer sum)
 {
     double high = double(sum.high), rest = double(sum.high - int64_t(high));
@@ -110,6 +122,7 @@ bool is_nothing(integer sum) { return sum.high == 0l && sum.low == 0l; }
 const uint INTEGER_BYTES = 8u;
 
 integer load_sum(uint64_t cell) { return int64_t(SourceLong(sums + cell * INTEGER_BYTES).value); }
+void clear_sum(uint64_t cell) { Long(sums + cell * INTEGER_BYTES).value = 0ul; }
 REAL to_number(integer sum) { return float(sum); }
 bool is_nothing(integer sum) { return sum == 0l; }
 #endif

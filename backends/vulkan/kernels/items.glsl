@@ -4,8 +4,8 @@
 #include "places.glsl"
 
 // of FORM: items have one stride; cells have one stride; cells have copies in the group's memory; there
-// are 2^32 cells or more
-const uint ITEM_LINE = 1u, CELL_LINE = 2u, SHARES = 4u, MANY = 8u;
+// are 2^32 cells or more; items have one stride and lie side by side
+const uint ITEM_LINE = 1u, CELL_LINE = 2u, SHARES = 4u, MANY = 8u, ITEM_DENSE = 16u;
 
 // vulkan_scatter.c has the same
 layout(push_constant, std430) uniform Push {
@@ -62,22 +62,15 @@ uint64_t load_index(uint64_t where)
     return SourceLong(where).value;
 }
 
-// Adds the group's count of skipped items to memory.
+// Items that the group skipped: zero at first, and, behind a barrier, added to memory.
 shared uint skipped_total;
 layout(buffer_reference, buffer_reference_align = 8) buffer Counter { uint low, high; };
 
-void count_skipped(uint count)
+void report_skipped()
 {
-    barrier();
-    if (gl_LocalInvocationIndex == 0u)
-        skipped_total = 0u;
-    barrier();
-    if (count != 0u)
-        atomicAdd(skipped_total, count);
-    barrier();
-    if (gl_LocalInvocationIndex == 0u && skipped_total != 0u) {
-        uint before = atomicAdd(Counter(skipped).low, skipped_total);
-        if (before + skipped_total < before)
-            atomicAdd(Counter(skipped).high, 1u);
-    }
+    if (skipped == 0ul || skipped_total == 0u)
+        return;
+    uint before = atomicAdd(Counter(skipped).low, skipped_total);
+    if (before + skipped_total < before)
+        atomicAdd(Counter(skipped).high, 1u);
 }

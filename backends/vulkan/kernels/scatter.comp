@@ -15,6 +15,9 @@ REAL from_lane(REAL value, uint lane) { return subgroupShuffle(value, lane); }
 REAL take(REAL value) { return value; }
 bool is_wanted() { return true; }
 bool counts() { return true; }
+void begin() {}
+void end() {}
+void sift(inout REAL value[4]) {}
 void add_memory(uint64_t cell, REAL value) { add_number(TO, memory_of(cell), value); }
 
 #if defined(NATIVE) || defined(DOUBLE)

@@ -10,8 +10,14 @@
 // Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
 // size, and all loops are the same for the whole group.
 //
-// The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, take, is_wanted,
-// counts, add_memory, add_shared, clear_shared, from_shared.
+// What decides about the speed is less what is computed than how much room it takes: registers, of which
+// 32 let all subgroups run that a multiprocessor can hold, and instructions, whose cache is small. So what
+// is rare is kept short, items in a line have a loop of their own, and what only counts stays in the
+// group's memory.
+//
+// The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, take, add_memory,
+// add_shared, clear_shared, from_shared; and is_wanted, counts, begin (by one of the group, with a barrier
+// behind it), end (by one, with a barrier before it), sift: what elements become before they are taken.
 
 #define ITEMS 4u
 const uint RUN = 32u, TILE = GROUP * ITEMS;
@@ -80,54 +86,69 @@ SUM sum_of_peers(SUM sum, MASK peers)
 SUM sum_of_lanes(SUM sum)
 {
 #ifdef PARTITIONED
-    for (uint apart = 16u; apart > 0u; apart /= 2u)
-        sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ apart));
-    return sum;
+    // a loop would stay one, and take half as long again
+    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 16u));
+    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 8u));
+    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 4u));
+    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 2u));
+    return plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 1u));
 #else
     return sum_of_peers(sum, ballot(true)); // a subgroup need not be full
 #endif
 }
 
-// Cells and elements of the items first, first + 32, ...; whole: all are there. Cells that are not there
-// are NOWHERE, and their elements 0. All loads are under way before the first is looked at.
-void fetch(uint64_t first, bool whole, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
+uvec2 index_at(uint64_t where)
 {
-    uint64_t source[ITEMS], where[ITEMS];
-    uint base[ITEMS];
-    uvec2 chosen[ITEMS];
-    bool is_there[ITEMS];
-    if ((FORM & ITEM_LINE) != 0u && whole) {
-        const uint64_t first_source = from + int64_t(first) * from_step;
-        const uint64_t first_where = index + int64_t(first) * index_step;
-        const uint first_base = uint(first) * uint(cell_step);
-        [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-            is_there[k] = true;
-            source[k] = first_source + int64_t(k * RUN) * from_step;
-            where[k] = first_where + int64_t(k * RUN) * index_step;
-            base[k] = first_base + k * RUN * uint(cell_step);
-        }
-    } else {
-        [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-            uint64_t n = first + k * RUN, cell_base;
-            is_there[k] = n < items;
-            find_item(is_there[k] ? n : items - 1ul, source[k], where[k], cell_base);
-            base[k] = uint(cell_base);
-        }
-    }
-    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        chosen[k] = INDEX == I32 ? uvec2(SourceWord(where[k]).value, 0u)
-                                 : unpackUint2x32(SourceLong(where[k]).value);
-    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        value[k] = load_number(FROM, source[k]);
+    return INDEX == I32 ? uvec2(SourceWord(where).value, 0u) : unpackUint2x32(SourceLong(where).value);
+}
+
+// The cell that an index means: NOWHERE if there is none, and then the element is 0.
+uint cell_of(uint base, uvec2 chosen, bool is_there, inout REAL value, inout uint skipped_items)
+{
     // there are fewer than 2^32 cells; negative indices are huge
     const uint below = INDEX == I32 ? min(uint(extent), 0x80000000u) : uint(extent);
+    const bool inside = chosen.x < below && chosen.y == 0u;
+    skipped_items += uint(is_there && !inside);
+    value = inside && is_there ? value : REAL(0);
+    return inside && is_there ? base + chosen.x * uint(index_cells) : NOWHERE;
+}
+
+// Cells and elements of the items first, first + 32, ... All loads are under way before the first is
+// looked at. Items in a line, all of which are there:
+void fetch_line(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
+{
+    const bool dense = (FORM & ITEM_DENSE) != 0u;
+    const int64_t from_apart = dense ? int64_t(size_of(FROM)) : from_step;
+    const int64_t index_apart = dense ? int64_t(size_of(INDEX)) : index_step;
+    const uint cells_apart = dense ? 0u : uint(cell_step);
+    const uint64_t first_source = from + int64_t(first) * from_apart;
+    const uint64_t first_where = index + int64_t(first) * index_apart;
+    uvec2 chosen[ITEMS];
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        chosen[k] = index_at(first_where + int64_t(k * RUN) * index_apart);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        value[k] = load_number(FROM, first_source + int64_t(k * RUN) * from_apart);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        cell[k] = cell_of((uint(first) + k * RUN) * cells_apart, chosen[k], true, value[k], skipped_items);
+}
+
+// Any items:
+void fetch(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], inout uint skipped_items)
+{
+    uint64_t source[ITEMS], where[ITEMS], base[ITEMS];
+    uvec2 chosen[ITEMS];
+    bool is_there[ITEMS];
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-        bool inside = chosen[k].x < below && chosen[k].y == 0u;
-        skipped_items += uint(is_there[k] && !inside);
-        inside = inside && is_there[k];
-        cell[k] = inside ? base[k] + chosen[k].x * uint(index_cells) : NOWHERE;
-        value[k] = inside ? value[k] : REAL(0);
+        const uint64_t n = first + k * RUN;
+        is_there[k] = n < items;
+        find_item(is_there[k] ? n : items - 1ul, source[k], where[k], base[k]);
     }
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        chosen[k] = index_at(where[k]);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        value[k] = load_number(FROM, source[k]);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        cell[k] = cell_of(uint(base[k]), chosen[k], is_there[k], value[k], skipped_items);
 }
 
 // Whether it is not worth it to look for meetings, given those that were found.
@@ -158,9 +179,13 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
         trusted--;
     } else {
         MASK peers = peers_of(where);
-        what = sum_of_peers(what, peers);
         leads = rank_in(peers) == 0u;
-        trusted = are_alone(peers, leads) ? TRUST : 0u;
+        if (are_alone(peers, leads)) {
+            trusted = TRUST;
+            leads = true;
+        } else {
+            what = sum_of_peers(what, peers);
+        }
     }
     if (leads && where != NOWHERE) {
         if ((FORM & SHARES) != 0u)
@@ -170,79 +195,107 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
     }
 }
 
+void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items, inout uint last,
+              inout SUM run, inout uint trusted)
+{
+    if (skipped_items != 0u && counts())
+        atomicAdd(skipped_total, skipped_items);
+    sift(value);
+    [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
+        add_one(own, cell[0], take(value[0]), last, run, trusted);
+        [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
+            cell[j - 1u] = cell[j];
+            value[j - 1u] = value[j];
+        }
+    }
+}
+
 // Cells that a word cannot number: each item is added by itself.
 void scatter_many()
 {
-    uint skipped_items = 0u;
     for (uint64_t n = gl_GlobalInvocationID.x; n < items; n += uint64_t(gl_NumWorkGroups.x) * GROUP) {
         uint64_t source, where, base;
         find_item(n, source, where, base);
-        uint64_t chosen = load_index(where);
-        if (chosen < extent)
-            add_memory(base + chosen * uint64_t(index_cells), take(load_number(FROM, source)));
-        else
-            skipped_items++;
+        const uint64_t chosen = load_index(where);
+        REAL value[ITEMS] = REAL[](REAL(0), REAL(0), REAL(0), REAL(0));
+        if (chosen < extent) {
+            value[0] = load_number(FROM, source);
+            sift(value);
+            add_memory(base + chosen * uint64_t(index_cells), take(value[0]));
+        } else if (counts()) {
+            atomicAdd(skipped_total, 1u);
+        }
     }
-    if (skipped != 0ul && counts())
-        count_skipped(skipped_items);
 }
 
 void scatter()
 {
-    const uint self = gl_LocalInvocationIndex, all = cells * copies;
+    const uint self = gl_LocalInvocationIndex;
     const uint own = (FORM & SHARES) != 0u ? self / RUN % copies * cells : 0u;
     const uint place_in_tile = self / RUN * (RUN * ITEMS) + self % RUN;
-    const uint64_t tiles = (items + TILE - 1ul) / TILE;
-    if ((FORM & SHARES) != 0u) {
-        for (uint i = self; i < all; i += GROUP)
-            clear_shared(i);
-        barrier();
-    }
-    uint last = NOWHERE, skipped_items = 0u, trusted = 0u;
+    const uint tiles = uint((items + TILE - 1ul) / TILE), whole_tiles = uint(items / TILE);
+    uint tile = gl_WorkGroupID.x, last = NOWHERE, trusted = 0u;
     SUM run = zero();
-    uint64_t tile = gl_WorkGroupID.x;
+    uint cell[ITEMS];
+    REAL value[ITEMS];
+    if ((FORM & ITEM_LINE) != 0u) {
+        for (; tile < whole_tiles; tile += gl_NumWorkGroups.x) {
+            uint skipped_items = 0u;
+            fetch_line(uint64_t(tile) * TILE + place_in_tile, cell, value, skipped_items);
+            add_tile(own, cell, value, skipped_items, last, run, trusted);
+        }
+    }
     bool goes_on;
     do { // once more at the end, with no items: that puts the last run away
-        uint cell[ITEMS];
-        REAL value[ITEMS];
+        uint skipped_items = 0u;
         goes_on = tile < tiles;
         if (goes_on) {
-            fetch(tile * TILE + place_in_tile, tile * TILE + TILE <= items, cell, value, skipped_items);
+            fetch(uint64_t(tile) * TILE + place_in_tile, cell, value, skipped_items);
         } else {
             [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
                 cell[k] = NOWHERE;
                 value[k] = REAL(0);
             }
         }
-        [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
-            add_one(own, cell[0], take(value[0]), last, run, trusted);
-            [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
-                cell[j - 1u] = cell[j];
-                value[j - 1u] = value[j];
-            }
-        }
+        add_tile(own, cell, value, skipped_items, last, run, trusted);
         tile += gl_NumWorkGroups.x;
     } while (goes_on);
-    if ((FORM & SHARES) != 0u) {
-        barrier();
-        for (uint i = self; i < cells; i += GROUP) {
-            SUM whole = zero();
-            for (uint copy = 0u; copy < copies; copy++)
-                whole = plus(whole, from_shared(copy * cells + i));
-            if (!is_zero(whole))
-                add_memory(i, whole);
-        }
+}
+
+// The group's copies of cells go to memory.
+void add_copies()
+{
+    for (uint i = gl_LocalInvocationIndex; i < cells; i += GROUP) {
+        SUM whole = zero();
+        for (uint copy = 0u; copy < copies; copy++)
+            whole = plus(whole, from_shared(copy * cells + i));
+        if (!is_zero(whole))
+            add_memory(i, whole);
     }
-    if (skipped != 0ul && counts())
-        count_skipped(skipped_items);
 }
 
 void main()
 {
+    const uint self = gl_LocalInvocationIndex;
     if (!is_wanted())
         return;
+    if (self == 0u) {
+        skipped_total = 0u;
+        begin();
+    }
+    if ((FORM & SHARES) != 0u)
+        for (uint i = self; i < cells * copies; i += GROUP)
+            clear_shared(i);
+    barrier();
     if ((FORM & MANY) != 0u)
         scatter_many();
     else
         scatter();
+    barrier();
+    if ((FORM & SHARES) != 0u)
+        add_copies();
+    if (self == 0u) {
+        report_skipped();
+        end();
+    }
 }
