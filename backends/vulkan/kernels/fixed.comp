@@ -98,25 +98,20 @@ void clear_shared(uint i)
 }
 #endif
 
-// What all of the work needs, found once.
-REAL up[2]; // 2^steps may be too large for the type
+bool is_wanted() { return !is_again() || Head(head).beyond != 0u; }
+bool counts() { return !is_again(); }
 
-bool is_wanted()
+// What all of the group need, and whether one of its elements was beyond the bound, or not finite.
+shared REAL up[2]; // 2^steps may be too large for the type
+shared bool beyond, not_finite;
+
+void begin()
 {
-    if (is_again() && Head(head).beyond == 0u)
-        return false;
     int k = steps_log2(is_again());
     up[0] = power(k / 2);
     up[1] = power(k - k / 2);
-    return true;
+    beyond = not_finite = false;
 }
-
-bool counts() { return !is_again(); }
-
-// Whether an element of the group was beyond the bound, or not finite.
-shared bool beyond, not_finite;
-
-void begin() { beyond = not_finite = false; }
 
 void end()
 {
@@ -158,6 +153,8 @@ void sift(inout REAL value[4])
     }
     value = scaled;
 }
+
+REAL sift_one(REAL value) { return in_steps(allowed(value)); }
 
 integer take(REAL value) { return to_integer(value); }
 

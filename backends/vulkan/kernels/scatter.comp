@@ -18,6 +18,7 @@ bool counts() { return true; }
 void begin() {}
 void end() {}
 void sift(inout REAL value[4]) {}
+REAL sift_one(REAL value) { return value; }
 void add_memory(uint64_t cell, REAL value) { add_number(TO, memory_of(cell), value); }
 
 #if defined(NATIVE) || defined(DOUBLE)

@@ -12,12 +12,12 @@
 //
 // What decides about the speed is less what is computed than how much room it takes: registers, of which
 // 32 let all subgroups run that a multiprocessor can hold, and instructions, whose cache is small. So what
-// is rare is kept short, items in a line have a loop of their own, and what only counts stays in the
-// group's memory.
+// is rare is kept short, and what only counts stays in the group's memory.
 //
 // The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, take, add_memory,
 // add_shared, clear_shared, from_shared; and is_wanted, counts, begin (by one of the group, with a barrier
-// behind it), end (by one, with a barrier before it), sift: what elements become before they are taken.
+// behind it), end (by one, with a barrier before it), sift and sift_one: what elements become before they
+// are taken.
 
 #define ITEMS 4u
 const uint RUN = 32u, TILE = GROUP * ITEMS;
@@ -210,6 +210,48 @@ void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items,
     }
 }
 
+// One item of each invocation: what is left of a line when whole tiles were taken.
+void add_rest(uint own, inout uint last, inout SUM run, inout uint trusted)
+{
+    for (uint64_t first = items / TILE * TILE; first < items; first += GROUP) {
+        const uint64_t n = first + gl_LocalInvocationIndex;
+        const bool is_there = n < items;
+        uint64_t source, where, base;
+        uint skipped_items = 0u;
+        find_item(is_there ? n : items - 1ul, source, where, base);
+        REAL value = load_number(FROM, source);
+        const uint cell = cell_of(uint(base), index_at(where), is_there, value, skipped_items);
+        if (skipped_items != 0u && counts())
+            atomicAdd(skipped_total, 1u);
+        add_one(own, cell, take(sift_one(value)), last, run, trusted);
+    }
+}
+
+void scatter()
+{
+    const uint self = gl_LocalInvocationIndex;
+    const bool in_line = (FORM & ITEM_LINE) != 0u;
+    const uint own = (FORM & SHARES) != 0u ? self / RUN % copies * cells : 0u;
+    const uint place_in_tile = self / RUN * (RUN * ITEMS) + self % RUN;
+    const uint tiles = uint(in_line ? items / TILE : (items + TILE - 1ul) / TILE);
+    uint last = NOWHERE, trusted = 0u;
+    SUM run = zero();
+    for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
+        uint cell[ITEMS], skipped_items = 0u;
+        REAL value[ITEMS];
+        const uint64_t first = uint64_t(tile) * TILE + place_in_tile;
+        if (in_line)
+            fetch_line(first, cell, value, skipped_items);
+        else
+            fetch(first, cell, value, skipped_items);
+        add_tile(own, cell, value, skipped_items, last, run, trusted);
+    }
+    if (in_line && gl_WorkGroupID.x == 0u)
+        add_rest(own, last, run, trusted);
+    // which puts the last run away
+    add_one(own, NOWHERE, zero(), last, run, trusted);
+}
+
 // Cells that a word cannot number: each item is added by itself.
 void scatter_many()
 {
@@ -217,49 +259,11 @@ void scatter_many()
         uint64_t source, where, base;
         find_item(n, source, where, base);
         const uint64_t chosen = load_index(where);
-        REAL value[ITEMS] = REAL[](REAL(0), REAL(0), REAL(0), REAL(0));
-        if (chosen < extent) {
-            value[0] = load_number(FROM, source);
-            sift(value);
-            add_memory(base + chosen * uint64_t(index_cells), take(value[0]));
-        } else if (counts()) {
+        if (chosen < extent)
+            add_memory(base + chosen * uint64_t(index_cells), take(sift_one(load_number(FROM, source))));
+        else if (counts())
             atomicAdd(skipped_total, 1u);
-        }
     }
-}
-
-void scatter()
-{
-    const uint self = gl_LocalInvocationIndex;
-    const uint own = (FORM & SHARES) != 0u ? self / RUN % copies * cells : 0u;
-    const uint place_in_tile = self / RUN * (RUN * ITEMS) + self % RUN;
-    const uint tiles = uint((items + TILE - 1ul) / TILE), whole_tiles = uint(items / TILE);
-    uint tile = gl_WorkGroupID.x, last = NOWHERE, trusted = 0u;
-    SUM run = zero();
-    uint cell[ITEMS];
-    REAL value[ITEMS];
-    if ((FORM & ITEM_LINE) != 0u) {
-        for (; tile < whole_tiles; tile += gl_NumWorkGroups.x) {
-            uint skipped_items = 0u;
-            fetch_line(uint64_t(tile) * TILE + place_in_tile, cell, value, skipped_items);
-            add_tile(own, cell, value, skipped_items, last, run, trusted);
-        }
-    }
-    bool goes_on;
-    do { // once more at the end, with no items: that puts the last run away
-        uint skipped_items = 0u;
-        goes_on = tile < tiles;
-        if (goes_on) {
-            fetch(uint64_t(tile) * TILE + place_in_tile, cell, value, skipped_items);
-        } else {
-            [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-                cell[k] = NOWHERE;
-                value[k] = REAL(0);
-            }
-        }
-        add_tile(own, cell, value, skipped_items, last, run, trusted);
-        tile += gl_NumWorkGroups.x;
-    } while (goes_on);
 }
 
 // The group's copies of cells go to memory.
