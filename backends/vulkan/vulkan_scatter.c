@@ -20,11 +20,15 @@
 /** With fewer elements for a cell than this its copies would cost more than they save. */
 #define WORTH_SHARING UINT64_C(8)
 #define LEAST_SHARED  UINT64_C(16384)
-/** Groups on a multiprocessor: many, so that they end together; but each adds its cells in the end,
- * so that all groups of one multiprocessor add at most so many, or there are few. */
-#define GROUPS_MANY UINT64_C(16)
-#define GROUPS_FEW  UINT64_C(4)
-#define CELLS_ADDED UINT64_C(16384)
+/** Groups on a multiprocessor: as many as run at once, or more, so that they end together; but each
+ * has to begin and to end, so that all take several tiles, and each adds its cells in the end, so
+ * that all groups of one multiprocessor add at most so many, or there are few. */
+#define GROUPS_MANY    UINT64_C(24)
+#define GROUPS_AT_ONCE UINT64_C(8)
+#define GROUPS_FEW     UINT64_C(4)
+#define GROUPS_FOLDING UINT64_C(16)
+#define TILES_EACH     UINT64_C(4)
+#define CELLS_ADDED    UINT64_C(24576)
 
 #define HEAD_BYTES UINT64_C(256)
 /** Up to here every element is looked at for the bound; beyond, a sample of about as many as below,
@@ -164,18 +168,29 @@ static uint64_t room(const vulkan__device *device)
     return all < SHARED_BYTES ? all : SHARED_BYTES;
 }
 
-/** The pass over all items. */
+/** Groups that are worth to be begun. */
+static uint64_t groups_for(const vulkan__device *device, uint64_t items)
+{
+    uint64_t tiles = vulkan__divide_up(items, TILE),
+             least = vulkan__operation_fill(device, GROUPS_AT_ONCE);
+    if (tiles <= least)
+        return tiles;
+    return tiles / TILES_EACH > least ? tiles / TILES_EACH : least;
+}
+
+/** The pass over all items. The second one most often finds nothing to do: it takes few groups. */
 static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter *s)
 {
     vulkan__shader shader = s->deterministic ? VULKAN__SHADER_FIXED : VULKAN__SHADER_SCATTER;
     vulkan__operation operation = s->operation;
-    uint64_t items = s->pushed.items, groups = vulkan__divide_up(items, TILE);
+    uint64_t items = s->pushed.items, groups = groups_for(device, items);
+    uint64_t each = s->again ? GROUPS_AT_ONCE : GROUPS_MANY;
     if (s->cells == 0 || s->cells > room(device) / s->whole_bytes || items < LEAST_SHARED ||
         items / WORTH_SHARING < s->cells ||
         !vulkan__operation_shares(device, shader, s->operation.wide)) {
         if (s->cells >= UINT32_MAX)
             operation.constants[VULKAN__CONSTANT_FORM] |= MANY;
-        return run(device, stream, s, shader, groups, GROUPS_MANY, &operation);
+        return run(device, stream, s, shader, groups, (uint32_t)each, &operation);
     }
     uint64_t copy_bytes = s->cells * s->sum_bytes, copies = MOST_COPIES, shared_bytes = 1024;
     while (copies > 1 && copies * copy_bytes > COPIES_BYTES)
@@ -188,8 +203,9 @@ static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter 
     operation.constants[VULKAN__CONSTANT_SHARED] = (uint32_t)(shared_bytes / element_bytes);
     s->pushed.cells = (uint32_t)s->cells;
     s->pushed.copies = (uint32_t)copies;
-    uint64_t each = CELLS_ADDED / s->cells;
-    each = each > GROUPS_MANY ? GROUPS_MANY : each < GROUPS_FEW ? GROUPS_FEW : each;
+    if (each > CELLS_ADDED / s->cells)
+        each = CELLS_ADDED / s->cells;
+    each = each < GROUPS_FEW ? GROUPS_FEW : each;
     return run(device, stream, s, shader, groups, (uint32_t)each, &operation);
 }
 
@@ -199,7 +215,7 @@ static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const
     vulkan__operation operation = s->operation;
     operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
     return run(device, stream, s, VULKAN__SHADER_FINISH, vulkan__divide_up(work, VULKAN__GROUP),
-               GROUPS_MANY, &operation);
+               s->again ? GROUPS_AT_ONCE : GROUPS_FOLDING, &operation);
 }
 
 /** Sums of zero, and their bound from so many elements. is_clean: they are zero. */

@@ -45,6 +45,11 @@ int64_t word_from_lane(int64_t value, uint lane)
     return int64_t(packUint2x32(subgroupShuffle(unpackUint2x32(uint64_t(value)), lane)));
 }
 
+int64_t word_from_other(int64_t value, uint apart)
+{
+    return int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t(value)), apart)));
+}
+
 bool is_zero(integer value) { return is_nothing(value); }
 
 #ifdef DOUBLE
@@ -54,6 +59,11 @@ integer plus(integer a, integer b) { return integer(a.high + b.high, a.low + b.l
 integer from_lane(integer value, uint lane)
 {
     return integer(word_from_lane(value.high, lane), word_from_lane(value.low, lane));
+}
+
+integer from_other(integer value, uint apart)
+{
+    return integer(word_from_other(value.high, apart), word_from_other(value.low, apart));
 }
 
 integer to_integer(double value)
@@ -86,6 +96,7 @@ void clear_shared(uint i)
 integer zero() { return 0l; }
 integer plus(integer a, integer b) { return a + b; }
 integer from_lane(integer value, uint lane) { return word_from_lane(value, lane); }
+integer from_other(integer value, uint apart) { return word_from_other(value, apart); }
 integer to_integer(float value) { return int64_t(roundEven(value)); }
 void add_memory(uint64_t cell, integer value) { add_words(sums + cell * INTEGER_BYTES, value); }
 void add_shared(uint i, integer value) { add_shared_words(i, value); }

@@ -12,6 +12,7 @@ REAL zero() { return REAL(0); }
 bool is_zero(REAL value) { return value == REAL(0); }
 REAL plus(REAL a, REAL b) { return a + b; }
 REAL from_lane(REAL value, uint lane) { return subgroupShuffle(value, lane); }
+REAL from_other(REAL value, uint apart) { return subgroupShuffleXor(value, apart); }
 REAL take(REAL value) { return value; }
 bool is_wanted() { return true; }
 bool counts() { return true; }

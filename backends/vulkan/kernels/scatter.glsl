@@ -23,8 +23,8 @@
 const uint RUN = 32u, TILE = GROUP * ITEMS;
 // More meetings than this at one cell take longer in the group's memory than to find and sum them.
 const uint CROWD = 6u;
-// Items that go without a look for meetings, after one where it was not worth it.
-const uint TRUST = 15u;
+// Times that four items go without a look for meetings, after one where it was not worth it.
+const uint TRUST = 4u;
 
 #ifdef PARTITIONED
 // subgroups have 32 invocations where the device has this
@@ -82,16 +82,20 @@ SUM sum_of_peers(SUM sum, MASK peers)
     return sum;
 }
 
+SUM sum_of_half(SUM sum)
+{
+    // a loop would stay one, and take half as long again
+    sum = plus(sum, from_other(sum, 8u));
+    sum = plus(sum, from_other(sum, 4u));
+    sum = plus(sum, from_other(sum, 2u));
+    return plus(sum, from_other(sum, 1u));
+}
+
 // Over the whole subgroup, right in its first.
 SUM sum_of_lanes(SUM sum)
 {
 #ifdef PARTITIONED
-    // a loop would stay one, and take half as long again
-    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 16u));
-    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 8u));
-    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 4u));
-    sum = plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 2u));
-    return plus(sum, from_lane(sum, gl_SubgroupInvocationID ^ 1u));
+    return sum_of_half(plus(sum, from_other(sum, 16u)));
 #else
     return sum_of_peers(sum, ballot(true)); // a subgroup need not be full
 #endif
@@ -159,26 +163,100 @@ bool are_alone(MASK peers, bool leads)
     return count_of(ballot(leads)) * 8u >= gl_SubgroupSize * 7u;
 }
 
-// trusted: so many items go without a look for meetings.
-void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout uint trusted)
+void add_each(uint own, uint where, SUM what)
 {
-    if (subgroupAll(where == last)) {
+    if (where == NOWHERE)
+        return;
+    if ((FORM & SHARES) != 0u)
+        add_shared(own + where, what);
+    else
+        add_memory(where, what);
+}
+
+// The run of a cell goes to memory.
+void put_away(uint own, uint cell, SUM run)
+{
+    const SUM what = sum_of_lanes(run);
+    if (gl_SubgroupInvocationID == 0u)
+        add_each(own, cell, what);
+}
+
+// The runs of two: each half of the subgroup sums one.
+void put_away_two(uint own, uint cell, SUM run, uint other_cell, SUM other_run)
+{
+#ifdef PARTITIONED
+    const bool is_lower = gl_SubgroupInvocationID < 16u;
+    SUM kept = run, given = other_run;
+    if (!is_lower) {
+        kept = other_run;
+        given = run;
+    }
+    const SUM what = sum_of_half(plus(kept, from_other(given, 16u)));
+    if ((gl_SubgroupInvocationID & 15u) == 0u)
+        add_each(own, is_lower ? cell : other_cell, what);
+#else
+    put_away(own, cell, run);
+    put_away(own, other_cell, other_run);
+#endif
+}
+
+// A run that waits for another, so that two are put away at once.
+struct waiting {
+    uint cell; // NOWHERE: there is none
+    SUM run;
+};
+
+// An item of which all of the subgroup meet this cell.
+void follow(uint own, uint where, SUM what, inout uint last, inout SUM run, inout waiting held)
+{
+    if (where == last) {
         run = plus(run, what);
         return;
     }
-    bool leads = true;
-    if (subgroupAll(where == subgroupBroadcast(where, 0u))) {
-        uint now = where;
-        SUM begun = what;
-        where = last;
-        what = sum_of_lanes(run);
-        leads = gl_SubgroupInvocationID == 0u;
-        last = now;
-        run = begun;
-    } else if (trusted > 0u) {
-        trusted--;
+    if (held.cell == NOWHERE) {
+        held = waiting(last, run);
     } else {
-        MASK peers = peers_of(where);
+        put_away_two(own, held.cell, held.run, last, run);
+        held.cell = NOWHERE;
+    }
+    last = where;
+    run = what;
+}
+
+// Four such items.
+void follow_all(uint own, uvec4 where, REAL value[ITEMS], inout uint last, inout SUM run)
+{
+    if (where == uvec4(last)) {
+        run = plus(plus(run, plus(take(value[0]), take(value[1]))),
+                   plus(take(value[2]), take(value[3])));
+        return;
+    }
+    waiting held = waiting(NOWHERE, zero());
+    follow(own, where.x, take(value[0]), last, run, held);
+    follow(own, where.y, take(value[1]), last, run, held);
+    follow(own, where.z, take(value[2]), last, run, held);
+    follow(own, where.w, take(value[3]), last, run, held);
+    if (held.cell != NOWHERE)
+        put_away(own, held.cell, held.run);
+}
+
+// trusted: it was not worth it to look for meetings, and so many times it is not done.
+void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout uint trusted)
+{
+    const uint first = subgroupBroadcast(where, 0u);
+    if (subgroupAll(where == first)) {
+        if (where == last) {
+            run = plus(run, what);
+        } else {
+            put_away(own, last, run);
+            last = first;
+            run = what;
+        }
+        return;
+    }
+    bool leads = true;
+    if (trusted == 0u) {
+        const MASK peers = peers_of(where);
         leads = rank_in(peers) == 0u;
         if (are_alone(peers, leads)) {
             trusted = TRUST;
@@ -187,12 +265,8 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
             what = sum_of_peers(what, peers);
         }
     }
-    if (leads && where != NOWHERE) {
-        if ((FORM & SHARES) != 0u)
-            add_shared(own + where, what);
-        else
-            add_memory(where, what);
-    }
+    if (leads)
+        add_each(own, where, what);
 }
 
 void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items, inout uint last,
@@ -201,6 +275,20 @@ void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items,
     if (skipped_items != 0u && counts())
         atomicAdd(skipped_total, skipped_items);
     sift(value);
+    if (trusted > 0u) {
+        trusted--;
+        add_each(own, cell[0], take(value[0]));
+        add_each(own, cell[1], take(value[1]));
+        add_each(own, cell[2], take(value[2]));
+        add_each(own, cell[3], take(value[3]));
+        return;
+    }
+    const uvec4 first = uvec4(subgroupBroadcast(cell[0], 0u), subgroupBroadcast(cell[1], 0u),
+                              subgroupBroadcast(cell[2], 0u), subgroupBroadcast(cell[3], 0u));
+    if (subgroupAll(uvec4(cell[0], cell[1], cell[2], cell[3]) == first)) {
+        follow_all(own, first, value, last, run);
+        return;
+    }
     [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
         add_one(own, cell[0], take(value[0]), last, run, trusted);
         [[unroll]] for (uint j = 1u; j < ITEMS; j++) {
@@ -248,8 +336,7 @@ void scatter()
     }
     if (in_line && gl_WorkGroupID.x == 0u)
         add_rest(own, last, run, trusted);
-    // which puts the last run away
-    add_one(own, NOWHERE, zero(), last, run, trusted);
+    put_away(own, last, run);
 }
 
 // Cells that a word cannot number: each item is added by itself.
