@@ -36,6 +36,7 @@ static const cts_test *const rooms[] = {
     cts_accumulate_tests,
     cts_copy_tests,
     cts_scatter_tests,
+    cts_scatter_many_tests,
     cts_sink_tests,
     cts_event_tests,
     cts_pool_tests,
