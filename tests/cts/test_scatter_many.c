@@ -192,7 +192,7 @@ static void sums_of_many_cells_begin_at_zero(cts *t)
     add_to_many(t, &state, 100000, CELLS, 0);
     add_to_many(t, &state, LOOKED_AT + 100, CELLS, 1000000); /* beyond what a sample shows */
     add_to_many(t, &state, 100000, CELLS, 0);
-    soil(t, CELLS / 10 * 9);
+    soil(t, CELLS);
     add_to_many(t, &state, 100000, CELLS, 0);
 }
 
