@@ -1,23 +1,25 @@
 // scatter.glsl - scatter-add, for sums of any kind.
 //
-// 32 neighbours take runs of neighbouring items. While all of a subgroup meet the one cell that they met
-// before, each adds to a sum of its own, and memory is touched only when the cell changes; so sorted and
-// constant indices run at the speed of reading. Else those that meet the same cell are found and summed
-// first. To find them takes longer than a few meetings cost: where neighbours have hardly a cell in common
-// the next items go without. What is left goes to memory, or, where there are few cells, to copies of them
-// in the group's memory that are added to memory at the end; there only crowds are worth looking for.
+// 32 neighbours take runs of neighbouring items, four runs at once. While all of a subgroup meet the one
+// cell that they met before, each adds to a sum of its own, and memory is touched only when the cell
+// changes; so sorted and constant indices run at the speed of reading. Else those that meet the same cell
+// are found and summed first. To find them takes longer than a few meetings cost: where neighbours have
+// hardly a cell in common the next items go without. What is left goes to memory, or, where there are few
+// cells, to copies of them in the group's memory that are added to memory at the end; there only crowds are
+// worth looking for.
 //
 // Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
 // size, and all loops are the same for the whole group.
 //
 // What decides about the speed is less what is computed than how much room it takes: registers, of which
-// 32 let all subgroups run that a multiprocessor can hold, and instructions, whose cache is small. So what
-// is rare is kept short, and what only counts stays in the group's memory.
+// 32 let all subgroups run that a multiprocessor can hold, and instructions, whose cache is small. So the
+// two common ways, one cell for all and hardly a cell in common, are short and without loops; what is
+// between is one loop; and what only counts stays in the group's memory.
 //
-// The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, take, add_memory,
-// add_shared, clear_shared, from_shared; and is_wanted, counts, begin (by one of the group, with a barrier
-// behind it), end (by one, with a barrier before it), sift and sift_one: what elements become before they
-// are taken.
+// The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, from_other, take,
+// add_memory, add_shared, clear_shared, from_shared; and is_wanted, counts, begin (by one of the group, with
+// a barrier behind it), end (by one, with a barrier before it), sift and sift_one: what elements become
+// before they are taken.
 
 #define ITEMS 4u
 const uint RUN = 32u, TILE = GROUP * ITEMS;
@@ -163,6 +165,7 @@ bool are_alone(MASK peers, bool leads)
     return count_of(ballot(leads)) * 8u >= gl_SubgroupSize * 7u;
 }
 
+// own: where the invocation's copies of cells begin in the group's memory.
 void add_each(uint own, uint where, SUM what)
 {
     if (where == NOWHERE)
@@ -240,7 +243,7 @@ void follow_all(uint own, uvec4 where, REAL value[ITEMS], inout uint last, inout
         put_away(own, held.cell, held.run);
 }
 
-// trusted: it was not worth it to look for meetings, and so many times it is not done.
+// Any item. trusted: it was not worth it to look for meetings, and so many times it is not done.
 void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout uint trusted)
 {
     const uint first = subgroupBroadcast(where, 0u);
@@ -269,6 +272,7 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
         add_each(own, where, what);
 }
 
+// Four items.
 void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items, inout uint last,
               inout SUM run, inout uint trusted)
 {
