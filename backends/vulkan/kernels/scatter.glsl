@@ -203,44 +203,40 @@ void put_away_two(uint own, uint cell, SUM run, uint other_cell, SUM other_run)
 #endif
 }
 
-// A run that waits for another, so that two are put away at once.
-struct waiting {
-    uint cell; // NOWHERE: there is none
-    SUM run;
-};
-
 // An item of which all of the subgroup meet this cell.
-void follow(uint own, uint where, SUM what, inout uint last, inout SUM run, inout waiting held)
+void follow(uint own, uint where, SUM what, inout uint last, inout SUM run)
 {
     if (where == last) {
         run = plus(run, what);
-        return;
-    }
-    if (held.cell == NOWHERE) {
-        held = waiting(last, run);
     } else {
-        put_away_two(own, held.cell, held.run, last, run);
-        held.cell = NOWHERE;
+        put_away(own, last, run);
+        last = where;
+        run = what;
     }
-    last = where;
-    run = what;
 }
 
-// Four such items.
+// Four such items. Where two and two agree, as in longer runs, at most two runs end.
 void follow_all(uint own, uvec4 where, REAL value[ITEMS], inout uint last, inout SUM run)
 {
     if (where == uvec4(last)) {
         run = plus(plus(run, plus(take(value[0]), take(value[1]))),
                    plus(take(value[2]), take(value[3])));
-        return;
+    } else if (where.x == where.y && where.z == where.w) {
+        const SUM one = plus(take(value[0]), take(value[1])), two = plus(take(value[2]), take(value[3]));
+        if (where.x == last) {
+            run = plus(run, one);
+            follow(own, where.z, two, last, run);
+        } else {
+            put_away_two(own, last, run, where.x, one);
+            last = where.z;
+            run = two;
+        }
+    } else {
+        follow(own, where.x, take(value[0]), last, run);
+        follow(own, where.y, take(value[1]), last, run);
+        follow(own, where.z, take(value[2]), last, run);
+        follow(own, where.w, take(value[3]), last, run);
     }
-    waiting held = waiting(NOWHERE, zero());
-    follow(own, where.x, take(value[0]), last, run, held);
-    follow(own, where.y, take(value[1]), last, run, held);
-    follow(own, where.z, take(value[2]), last, run, held);
-    follow(own, where.w, take(value[3]), last, run, held);
-    if (held.cell != NOWHERE)
-        put_away(own, held.cell, held.run);
 }
 
 // Any item. trusted: it was not worth it to look for meetings, and so many times it is not done.
@@ -248,13 +244,7 @@ void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, ino
 {
     const uint first = subgroupBroadcast(where, 0u);
     if (subgroupAll(where == first)) {
-        if (where == last) {
-            run = plus(run, what);
-        } else {
-            put_away(own, last, run);
-            last = first;
-            run = what;
-        }
+        follow(own, first, what, last, run);
         return;
     }
     bool leads = true;
