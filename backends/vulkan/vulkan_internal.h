@@ -227,7 +227,7 @@ typedef struct vulkan__segment {
     uint64_t offset;
     uint64_t size_bytes; /* a multiple of the granule */
     /* So many at the beginning are zero when the stream has passed the ticket; of a used one: were
-     * when it was taken. May be more than there are. */
+     * when it was taken. */
     uint64_t zeroed_bytes;
     bool free;
     struct vulkan__segment *previous, *next;           /* neighbours in the block */

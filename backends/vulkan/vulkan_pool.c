@@ -96,6 +96,8 @@ static void use(vulkan__device *device, vulkan__segment *segment, uint64_t size_
             rest->next->previous = rest;
         segment->next = rest;
         segment->size_bytes = size_bytes;
+        if (segment->zeroed_bytes > size_bytes)
+            segment->zeroed_bytes = size_bytes; /* the rest has another owner */
         link_free(rest);
     }
     segment->block->used_bytes += segment->size_bytes;

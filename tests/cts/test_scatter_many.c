@@ -146,7 +146,7 @@ static void items_that_change_between_runs_and_chance(cts *t)
 
 /* ---- many cells */
 
-enum { CELLS = 3 << 20, LOOKED_AT = 4 << 20 };
+enum { CELLS = 3 << 20, PART = 1 << 20, LOOKED_AT = 4 << 20 };
 
 /** Memory of about the size of the sums is filled and given back. */
 static void soil(cts *t, int64_t cells)
@@ -196,8 +196,50 @@ static void sums_of_many_cells_begin_at_zero(cts *t)
     add_to_many(t, &state, 100000, CELLS, 0);
 }
 
+/** What was freed can be taken again, in other sizes. */
+static void settle(cts *t)
+{
+    CTS_OK(ddisp_device_synchronize(t->device, DDISP_TIMEOUT_INFINITE));
+    CTS_OK(ddisp_device_trim(t->device));
+}
+
+/* Fewer sums in a part of the memory of many, others in what is left of it, and many again. */
+static void sums_in_parts_of_memory_begin_at_zero(cts *t)
+{
+    static const int64_t sizes[] = {PART, PART / 8, PART}, n = 4;
+    if (!has(t, DDISP_ACCUMULATE_DETERMINISTIC))
+        CTS_SKIP(t, "the device has no deterministic scatter-add");
+    ddisp_tensor *from = CTS_VECTOR(t, 0, 1, 2, 3, 4), *to[3];
+    const double places[4] = {0, 5, PART / 8 - 1, 5};
+    ddisp_tensor *index = cts_numbers(t, DDISP_DTYPE_I32, 1, &n, NULL, places);
+    for (int i = 0; i < 3; i++) {
+        to[i] = cts_tensor(t, DDISP_DTYPE_F32, 1, &sizes[i], NULL, 0, NULL);
+        CTS_OK(ddisp_tensor_fill(to[i], 0, NULL));
+    }
+    settle(t);
+    for (int i = 0; i < 3; i++) {
+        ddisp_accumulate_options options = DDISP_ZERO;
+        options.size = (uint32_t)sizeof options;
+        options.flags = DDISP_ACCUMULATE_DETERMINISTIC;
+        CTS_OK(ddisp_tensor_scatter_add(to[i], 0, index, from, &options, NULL));
+        if (i == 1) /* beside the part, which is not free yet */
+            soil(t, PART / 8 * 5);
+        settle(t);
+        double *got = malloc((size_t)sizes[i] * sizeof *got), sum = 0;
+        assert_non_null(got);
+        cts_read(to[i], got, (size_t)sizes[i]);
+        for (int64_t k = 0; k < sizes[i]; k++)
+            sum += fabs(got[k]);
+        CTS_CHECK(got[0] == 1 && got[5] == 6 && got[PART / 8 - 1] == 3 && sum == 10,
+                  "sums of %lld cells: %.17g, %.17g, %.17g; %.17g in all", (long long)sizes[i],
+                  got[0], got[5], got[PART / 8 - 1], sum);
+        free(got);
+    }
+}
+
 const cts_test cts_scatter_many_tests[] = {
     CTS_TEST(items_that_change_between_runs_and_chance),
     CTS_TEST(sums_of_many_cells_begin_at_zero),
+    CTS_TEST(sums_in_parts_of_memory_begin_at_zero),
     CTS_END,
 };
