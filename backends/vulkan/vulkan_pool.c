@@ -266,6 +266,12 @@ void vulkan__pool_reap(vulkan__device *device)
     }
 }
 
+void vulkan__pool_doubt(vulkan__stream *stream)
+{
+    for (vulkan__segment *segment = stream->pending; segment; segment = segment->next_pending)
+        segment->zeroed_bytes = 0;
+}
+
 void vulkan__pool_trim(vulkan__device *device)
 {
     for (uint32_t i = device->block_count; i > 0; i--)
