@@ -147,6 +147,8 @@ void cts_random_strides(uint64_t *state, uint32_t rank, const int64_t *shape, in
 int cts_rounds(int few);
 /** Whether the device adds one tensor to another, which conversions of gradients need. */
 bool cts_accumulates(cts *t);
+/** Whether the device has scatter-add, with these flags. */
+bool cts_scatters(cts *t, uint64_t flags);
 
 /* ---- kernels, launches, reports */
 

@@ -222,6 +222,23 @@ bool cts_accumulates(cts *t)
     return true;
 }
 
+bool cts_scatters(cts *t, uint64_t flags)
+{
+    ddisp_tensor *to = CTS_VECTOR(t, 0, 1, 2), *from = CTS_VECTOR(t, 0, 3);
+    const int64_t one = 1;
+    const int32_t place = 1;
+    ddisp_tensor *index = cts_tensor(t, DDISP_DTYPE_I32, 1, &one, NULL, 0, &place);
+    ddisp_accumulate_options options = DDISP_ZERO;
+    options.size = (uint32_t)sizeof options;
+    options.flags = flags;
+    ddisp_status status = ddisp_tensor_scatter_add(to, 0, index, from, &options, NULL);
+    if (status == DDISP_STATUS_UNSUPPORTED)
+        return false;
+    CTS_OK(status);
+    CTS_VALUES(to, 1, 5);
+    return true;
+}
+
 /* ---- nothing has changed */
 
 ddisp_device_statistics cts_statistics(cts *t)

@@ -11,21 +11,6 @@
 static const ddisp_dtype floats[] = {DDISP_DTYPE_F16, DDISP_DTYPE_BF16, DDISP_DTYPE_F32,
                                      DDISP_DTYPE_F64};
 
-/* Whether the device has the operation at all. */
-static bool scatters(cts *t)
-{
-    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2), *y = CTS_VECTOR(t, 0, 3);
-    int64_t one = 1;
-    int32_t place = 1;
-    ddisp_tensor *index = cts_tensor(t, DDISP_DTYPE_I32, 1, &one, NULL, 0, &place);
-    ddisp_status status = ddisp_tensor_scatter_add(x, 0, index, y, NULL, NULL);
-    if (status == DDISP_STATUS_UNSUPPORTED)
-        return false;
-    CTS_OK(status);
-    CTS_VALUES(x, 1, 5);
-    return true;
-}
-
 static ddisp_accumulate_options options_of(uint64_t flags, uint64_t *out_skipped)
 {
     ddisp_accumulate_options options = DDISP_ZERO;
@@ -38,21 +23,12 @@ static ddisp_accumulate_options options_of(uint64_t flags, uint64_t *out_skipped
 /* 2 when the device also has a deterministic scatter-add, else 1: flags are below that. */
 static uint64_t modes(cts *t)
 {
-    ddisp_tensor *x = CTS_VECTOR(t, 0, 1, 2), *y = CTS_VECTOR(t, 0, 3);
-    int64_t one = 1;
-    ddisp_tensor *index = cts_numbers(t, DDISP_DTYPE_I32, 1, &one, NULL, (const double[]){1});
-    ddisp_accumulate_options options = options_of(DDISP_ACCUMULATE_DETERMINISTIC, NULL);
-    ddisp_status status = ddisp_tensor_scatter_add(x, 0, index, y, &options, NULL);
-    if (status == DDISP_STATUS_UNSUPPORTED)
-        return 1;
-    CTS_OK(status);
-    CTS_VALUES(x, 1, 5);
-    return 2;
+    return cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC) ? 2 : 1;
 }
 
 #define NEEDS_SCATTER(t)                                                                           \
     do {                                                                                           \
-        if (!scatters(t))                                                                          \
+        if (!cts_scatters(t, 0))                                                                   \
             CTS_SKIP(t, "the device has no scatter-add");                                          \
     } while (0)
 

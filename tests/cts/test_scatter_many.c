@@ -10,22 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has(cts *t, uint64_t flags)
-{
-    ddisp_tensor *to = CTS_VECTOR(t, 0, 1, 2), *from = CTS_VECTOR(t, 0, 3);
-    const int64_t one = 1;
-    ddisp_tensor *index = cts_numbers(t, DDISP_DTYPE_I32, 1, &one, NULL, (const double[]){1});
-    ddisp_accumulate_options options = DDISP_ZERO;
-    options.size = (uint32_t)sizeof options;
-    options.flags = flags;
-    ddisp_status status = ddisp_tensor_scatter_add(to, 0, index, from, &options, NULL);
-    if (status == DDISP_STATUS_UNSUPPORTED)
-        return false;
-    CTS_OK(status);
-    CTS_VALUES(to, 1, 5);
-    return true;
-}
-
 typedef struct many {
     int64_t n;
     float *values;
@@ -118,9 +102,9 @@ static void items_that_change_between_runs_and_chance(cts *t)
 {
     static const int64_t extents[] = {1, 20, 3000, 70000};
     uint64_t state = 21;
-    if (!has(t, 0))
+    if (!cts_scatters(t, 0))
         CTS_SKIP(t, "the device has no scatter-add");
-    uint64_t most = has(t, DDISP_ACCUMULATE_DETERMINISTIC) ? 2 : 1;
+    uint64_t most = cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC) ? 2 : 1;
     int64_t n = ((int64_t)(cts_rounds(4) > 4 ? 20 : 4) << 20) + 77;
     for (int e = 0; e < 4; e++) {
         many it = make_many(n, extents[e]);
@@ -182,7 +166,7 @@ static void add_to_many(cts *t, uint64_t *state, int64_t n, int64_t cells, float
 static void sums_of_many_cells_begin_at_zero(cts *t)
 {
     uint64_t state = 22;
-    if (!has(t, DDISP_ACCUMULATE_DETERMINISTIC))
+    if (!cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC))
         CTS_SKIP(t, "the device has no deterministic scatter-add");
     add_to_many(t, &state, 100000, CELLS, 0);
     add_to_many(t, &state, 100000, CELLS, 0);
@@ -207,7 +191,7 @@ static void settle(cts *t)
 static void sums_in_parts_of_memory_begin_at_zero(cts *t)
 {
     static const int64_t sizes[] = {PART, PART / 8, PART}, n = 4;
-    if (!has(t, DDISP_ACCUMULATE_DETERMINISTIC))
+    if (!cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC))
         CTS_SKIP(t, "the device has no deterministic scatter-add");
     ddisp_tensor *from = CTS_VECTOR(t, 0, 1, 2, 3, 4), *to[3];
     const double places[4] = {0, 5, PART / 8 - 1, 5};
