@@ -123,7 +123,7 @@ void host__graph_release(void *device, void *graph);
 /** Appends an operation, which the graph then owns. */
 void host__graph_append(host_graph *graph, host_operation *operation);
 
-/* ---- host_sink.c, host_elements.c, host_scatter.c ---- */
+/* ---- host_sink.c, host_elements.c, host_scatter.c, host_fixed.c, host_fold.c ---- */
 
 ddisp_status host__sink_acquire(void *device, uint64_t size_bytes, uint64_t flags,
                                 ddisp_backend_range *out_range, uint64_t *out_physical_bytes);
@@ -141,6 +141,12 @@ ddisp_status host__scatter_add(void *device, void *stream, const ddisp_backend_t
                                const ddisp_backend_tensor *index,
                                const ddisp_backend_tensor *source,
                                const ddisp_backend_range *skipped, uint64_t flags);
+/** What host__scatter_add does in deterministic mode. */
+ddisp_status host__fixed_add(host_device *device, void *stream,
+                             const ddisp_backend_tensor *destination, uint32_t axis,
+                             int64_t axis_extent, const ddisp_backend_tensor *index,
+                             const ddisp_backend_tensor *source,
+                             const ddisp_backend_range *skipped);
 ddisp_status host__fold(void *device, void *stream, const ddisp_backend_tensor *destination,
                         const ddisp_backend_tensor *shadow, double scale, uint32_t operation,
                         uint64_t flags, const ddisp_backend_range *sticky);

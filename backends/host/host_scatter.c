@@ -1,8 +1,8 @@
 /*
  * host_scatter.c - scatter-add. Lines along the axis are independent of each other and are shared
- * out over threads; a line is added in order. A few long lines are cut into pieces that add
- * atomically, unless the result has to be the same every time. Indices out of range are counted,
- * never followed.
+ * out over threads; a few long lines are cut into pieces that add atomically. Indices out of range
+ * are counted, never followed. Where the result has to be the same every time, host_fixed.c does
+ * the work.
  */
 #include "host_internal.h"
 #include "host_number.h"
@@ -90,6 +90,10 @@ ddisp_status host__scatter_add(void *device_handle, void *stream,
                                const ddisp_backend_range *skipped, uint64_t flags)
 {
     host_device *device = device_handle;
+    if (flags & DDISP_BACKEND_ACCUMULATE_DETERMINISTIC) {
+        return host__fixed_add(device, stream, destination, axis, axis_extent, index, source,
+                               skipped);
+    }
     scatter *it = backend_allocate(device->services, sizeof *it);
     if (!it) {
         return backend_fail(device->services, DDISP_STATUS_OUT_OF_MEMORY, 0,
@@ -107,8 +111,7 @@ ddisp_status host__scatter_add(void *device_handle, void *stream,
     for (uint32_t i = 0; i < source->rank; i++) {
         it->lines *= i == axis ? 1 : source->shape[i];
     }
-    bool fixed = (flags & DDISP_BACKEND_ACCUMULATE_DETERMINISTIC) != 0;
-    if (!fixed && it->lines < FEW_LINES) {
+    if (it->lines < FEW_LINES) {
         it->pieces = source->shape[axis] / PIECE + 1;
     }
     return host__stream_run(device, stream, &it->operation);

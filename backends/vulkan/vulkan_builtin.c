@@ -208,13 +208,12 @@ ddisp_status vulkan__scratch_take(vulkan__device *device, vulkan__stream *stream
 }
 
 void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch,
-                          bool is_clean)
+                          uint64_t zeroed_bytes)
 {
-    uint64_t zeroed_bytes = scratch->zeroed_bytes;
-    if (zeroed_bytes < scratch->range.size_bytes)
-        zeroed_bytes = scratch->range.size_bytes;
+    if (zeroed_bytes == scratch->range.size_bytes && zeroed_bytes < scratch->zeroed_bytes)
+        zeroed_bytes = scratch->zeroed_bytes;
     if (scratch->memory.handle)
-        vulkan__memory_give(device, stream, &scratch->memory, is_clean ? zeroed_bytes : 0);
+        vulkan__memory_give(device, stream, &scratch->memory, zeroed_bytes);
 }
 
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,

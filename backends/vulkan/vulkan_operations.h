@@ -104,9 +104,10 @@ typedef struct vulkan__scratch {
 
 ddisp_status vulkan__scratch_take(vulkan__device *device, vulkan__stream *stream,
                                   uint64_t size_bytes, vulkan__scratch *out_scratch);
-/** is_clean: when the work is done all of it is zero, and so is what was zero behind it. */
+/** zeroed_bytes: when the work is done so many at its beginning are zero; if all of it, so is what
+ * was zero behind it. */
 void vulkan__scratch_give(vulkan__device *device, vulkan__stream *stream, vulkan__scratch *scratch,
-                          bool is_clean);
+                          uint64_t zeroed_bytes);
 /** Zeroes its first bytes, a multiple of 4. */
 ddisp_status vulkan__scratch_zero(vulkan__device *device, vulkan__stream *stream,
                                   const vulkan__scratch *scratch, uint64_t size_bytes);

@@ -157,7 +157,7 @@ static ddisp_status reduce(vulkan__device *device, vulkan__stream *stream, const
     status = dispatch(device, stream, it, &pushed, chunks, &partial.range);
     if (status == DDISP_STATUS_OK)
         status = finish(device, stream, it, &partial.range, chunks);
-    vulkan__scratch_give(device, stream, &partial, false);
+    vulkan__scratch_give(device, stream, &partial, 0);
     return status;
 }
 

@@ -22,15 +22,22 @@
 #define LEAST_SHARED  UINT64_C(16384)
 /** Groups on a multiprocessor: as many as run at once, or more, so that they end together; but each
  * has to begin and to end, so that all take several tiles, and each adds its cells in the end, so
- * that all groups of one multiprocessor add at most so many, or there are few. */
+ * that all groups of one multiprocessor add at most so many, or there are few. Few are best where
+ * each piece of memory is visited once; and where most often there is nothing to do. */
 #define GROUPS_MANY    UINT64_C(24)
 #define GROUPS_AT_ONCE UINT64_C(8)
 #define GROUPS_FEW     UINT64_C(4)
-#define GROUPS_FOLDING UINT64_C(16)
+#define GROUPS_FOLDING UINT64_C(5)
+#define GROUPS_LOOKING UINT64_C(4)
+#define GROUPS_AGAIN   UINT64_C(2)
 #define TILES_EACH     UINT64_C(4)
 #define CELLS_ADDED    UINT64_C(24576)
 
 #define HEAD_BYTES UINT64_C(256)
+/** From so many cells on, whose sums a cache hardly holds, blocks of so many have a mark, one bit.
+ */
+#define LEAST_MARKED (UINT64_C(1) << 20)
+#define BLOCK        UINT64_C(8)
 /** Up to here every element is looked at for the bound; beyond, a sample of about as many as below,
  * times a headroom. */
 #define LOOK_AT_ALL   (UINT64_C(4) << 20)
@@ -40,14 +47,14 @@
 #define TILE          UINT64_C(1024) /* items that a group takes at once */
 
 /** As in kernels/items.glsl. */
-enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8, ITEM_DENSE = 16 };
+enum { ITEM_LINE = 1, CELL_LINE = 2, SHARES = 4, MANY = 8, ITEM_DENSE = 16, MARKS = 32 };
 /** As in kernels/finish.comp. */
 enum { PREPARE, FINISH, LOOK };
 
 typedef struct push {
     uint64_t axes;
     uint64_t to, from, index, skipped;
-    uint64_t head, sums;
+    uint64_t head, marks;
     uint64_t items, extent;
     int64_t index_cells;
     int64_t from_step, index_step, cell_step, to_step;
@@ -61,6 +68,7 @@ typedef struct scatter {
     vulkan__operation operation; /* axes, and what every shader is told */
     const ddisp_backend_range *to, *from, *index, *skipped;
     vulkan__scratch scratch; /* deterministic only */
+    uint64_t zeros_bytes;    /* of it, which are zero before and after */
     uint64_t cells;
     uint32_t sum_bytes;   /* of a cell's sum in a group's memory */
     uint32_t whole_bytes; /* of a deterministic sum; decides about sharing, whatever the mode */
@@ -178,13 +186,13 @@ static uint64_t groups_for(const vulkan__device *device, uint64_t items)
     return tiles / TILES_EACH > least ? tiles / TILES_EACH : least;
 }
 
-/** The pass over all items. The second one most often finds nothing to do: it takes few groups. */
+/** The pass over all items. */
 static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter *s)
 {
     vulkan__shader shader = s->deterministic ? VULKAN__SHADER_FIXED : VULKAN__SHADER_SCATTER;
     vulkan__operation operation = s->operation;
     uint64_t items = s->pushed.items, groups = groups_for(device, items);
-    uint64_t each = s->again ? GROUPS_AT_ONCE : GROUPS_MANY;
+    uint64_t each = s->again ? GROUPS_AGAIN : GROUPS_MANY;
     if (s->cells == 0 || s->cells > room(device) / s->whole_bytes || items < LEAST_SHARED ||
         items / WORTH_SHARING < s->cells ||
         !vulkan__operation_shares(device, shader, s->operation.wide)) {
@@ -212,10 +220,12 @@ static ddisp_status add(vulkan__device *device, vulkan__stream *stream, scatter 
 static ddisp_status finish(vulkan__device *device, vulkan__stream *stream, const scatter *s,
                            uint32_t kind, uint64_t work)
 {
+    static const uint32_t each[] = {
+        [PREPARE] = GROUPS_AT_ONCE, [FINISH] = GROUPS_FOLDING, [LOOK] = GROUPS_LOOKING};
     vulkan__operation operation = s->operation;
     operation.constants[VULKAN__CONSTANT_OPERATION] = kind;
     return run(device, stream, s, VULKAN__SHADER_FINISH, vulkan__divide_up(work, VULKAN__GROUP),
-               s->again ? GROUPS_AT_ONCE : GROUPS_FOLDING, &operation);
+               s->again ? GROUPS_AGAIN : each[kind], &operation);
 }
 
 /** Sums of zero, and their bound from so many elements. is_clean: they are zero. */
@@ -244,7 +254,7 @@ static ddisp_status add_fixed(vulkan__device *device, vulkan__stream *stream, sc
     bool samples = items > LOOK_AT_ALL;
     s->pushed.sample_step = samples ? (uint32_t)vulkan__divide_up(runs, SAMPLE_RUNS) : 1;
     s->headroom_log2 = samples ? HEADROOM_LOG2 : 0;
-    bool is_clean = s->scratch.zeroed_bytes >= s->scratch.range.size_bytes;
+    bool is_clean = s->scratch.zeroed_bytes >= s->zeros_bytes;
     ddisp_status status = DDISP_STATUS_OK;
     if (!is_clean)
         status = vulkan__scratch_zero(device, stream, &s->scratch, HEAD_BYTES);
@@ -257,6 +267,21 @@ static ddisp_status add_fixed(vulkan__device *device, vulkan__stream *stream, sc
         status = add_again(device, stream, s);
     if (status == DDISP_STATUS_OK)
         status = finish(device, stream, s, FINISH, items > s->cells ? items : s->cells);
+    return status;
+}
+
+/** Memory for the sums, and for marks behind them, which the first shader clears. */
+static ddisp_status take_memory(vulkan__device *device, vulkan__stream *stream, scatter *s)
+{
+    s->zeros_bytes = HEAD_BYTES + vulkan__divide_up(s->cells * s->whole_bytes, 16) * 16;
+    uint64_t bytes = s->zeros_bytes;
+    if (s->cells >= LEAST_MARKED && s->cells < UINT32_MAX) {
+        s->operation.constants[VULKAN__CONSTANT_FORM] |= MARKS;
+        bytes += vulkan__divide_up(s->cells, 128 * BLOCK) * 16;
+    }
+    ddisp_status status = vulkan__scratch_take(device, stream, bytes, &s->scratch);
+    s->pushed.head = s->scratch.range.address;
+    s->pushed.marks = s->pushed.head + s->zeros_bytes;
     return status;
 }
 
@@ -288,14 +313,10 @@ ddisp_status vulkan__scatter_add(void *device_handle, void *stream_handle,
     if (status == DDISP_STATUS_OK && !s.deterministic)
         return add(device, stream, &s);
     if (status == DDISP_STATUS_OK)
-        status = vulkan__scratch_take(
-            device, stream, HEAD_BYTES + vulkan__divide_up(s.cells * s.whole_bytes, 16) * 16,
-            &s.scratch);
+        status = take_memory(device, stream, &s);
     if (status != DDISP_STATUS_OK)
         return status;
-    s.pushed.head = s.scratch.range.address;
-    s.pushed.sums = s.pushed.head + HEAD_BYTES;
     status = add_fixed(device, stream, &s);
-    vulkan__scratch_give(device, stream, &s.scratch, status == DDISP_STATUS_OK);
+    vulkan__scratch_give(device, stream, &s.scratch, status == DDISP_STATUS_OK ? s.zeros_bytes : 0);
     return status;
 }

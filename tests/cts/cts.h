@@ -53,9 +53,9 @@ extern const cts_test cts_mixture_tests[], cts_gradient_tests[], cts_upstream_te
     cts_report_tests[], cts_bad_object_tests[], cts_bad_kernel_tests[], cts_bad_launch_tests[],
     cts_alias_tests[], cts_struct_tests[], cts_thread_tests[], cts_stream_tests[], cts_case_tests[],
     cts_code_tests[], cts_write_tests[], cts_graph_tests[], cts_accumulate_tests[],
-    cts_copy_tests[], cts_scatter_tests[], cts_scatter_many_tests[], cts_sink_tests[],
-    cts_event_tests[], cts_pool_tests[], cts_lasting_tests[], cts_deterministic_tests[],
-    cts_deterministic_limit_tests[], cts_repeat_tests[];
+    cts_copy_tests[], cts_scatter_tests[], cts_scatter_many_tests[], cts_scatter_bits_tests[],
+    cts_sink_tests[], cts_event_tests[], cts_pool_tests[], cts_lasting_tests[],
+    cts_deterministic_tests[], cts_deterministic_limit_tests[], cts_repeat_tests[];
 
 /** Ends the test as skipped, with a reason (printf). Only from the test function itself. */
 #define CTS_SKIP(t, ...)                                                                           \

@@ -50,7 +50,8 @@ static void add_up(many *it, int64_t cells)
  * that is in range (run -1). */
 static void choose_places(many *it, uint64_t *state, int64_t cells)
 {
-    static const int64_t runs[] = {0, 1, 3, 32, 33, 64, 64, 96, 100, 128, 500, 5000, 20000, -1, 0};
+    static const int64_t runs[] = {0,  1,   3,   7,   20,   32,    33, 64, 64,
+                                   96, 100, 128, 500, 5000, 20000, -1, 0};
     int64_t i = 0;
     while (i < it->n) {
         int64_t run = runs[cts_random(state, sizeof runs / sizeof *runs)];
@@ -100,13 +101,13 @@ static ddisp_tensor *without_first(cts *t, ddisp_tensor *tensor, int64_t n)
 
 static void items_that_change_between_runs_and_chance(cts *t)
 {
-    static const int64_t extents[] = {1, 20, 3000, 70000};
+    static const int64_t extents[] = {1, 20, 3000, 70000, 2 << 20};
     uint64_t state = 21;
     if (!cts_scatters(t, 0))
         CTS_SKIP(t, "the device has no scatter-add");
     uint64_t most = cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC) ? 2 : 1;
     int64_t n = ((int64_t)(cts_rounds(4) > 4 ? 20 : 4) << 20) + 77;
-    for (int e = 0; e < 4; e++) {
+    for (int e = 0; e < 5; e++) {
         many it = make_many(n, extents[e]);
         choose_places(&it, &state, extents[e]);
         ddisp_tensor *from = cts_tensor(t, DDISP_DTYPE_F32, 1, &n, NULL, 0, it.values);
@@ -142,12 +143,16 @@ static void soil(cts *t, int64_t cells)
     ddisp_tensor_release(memory);
 }
 
-static void add_to_many(cts *t, uint64_t *state, int64_t n, int64_t cells, float odd)
+/* run: 0: indices by chance; else runs of as many items, or up to eight times as many. odd: an
+ * element that is unlike the others, unless it is 0. */
+static void add_to_many(cts *t, uint64_t *state, int64_t n, int64_t cells, int64_t run, float odd)
 {
     many it = make_many(n, cells);
-    for (int64_t i = 0; i < n; i++) {
-        it.places[i] = (int32_t)cts_random(state, (uint32_t)cells);
+    for (int64_t i = 0, end = 0; i < n; i++) {
+        it.places[i] = i < end ? it.places[i - 1] : (int32_t)cts_random(state, (uint32_t)cells);
         it.values[i] = (float)cts_random(state, 5) - 2;
+        if (i >= end && run > 0)
+            end = i + run + cts_random(state, (uint32_t)run * 7);
     }
     if (odd != 0) {
         it.values[40] = odd;
@@ -168,16 +173,54 @@ static void sums_of_many_cells_begin_at_zero(cts *t)
     uint64_t state = 22;
     if (!cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC))
         CTS_SKIP(t, "the device has no deterministic scatter-add");
-    add_to_many(t, &state, 100000, CELLS, 0);
-    add_to_many(t, &state, 100000, CELLS, 0);
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
     soil(t, CELLS);
-    add_to_many(t, &state, 100000, CELLS, 0);
-    add_to_many(t, &state, 100000, CELLS / 10 * 9, INFINITY);
-    add_to_many(t, &state, 100000, CELLS, 0);
-    add_to_many(t, &state, LOOKED_AT + 100, CELLS, 1000000); /* beyond what a sample shows */
-    add_to_many(t, &state, 100000, CELLS, 0);
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
+    add_to_many(t, &state, 100000, CELLS / 10 * 9, 0, INFINITY);
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
+    add_to_many(t, &state, LOOKED_AT + 100, CELLS, 0, 1000000); /* beyond what a sample shows */
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
     soil(t, CELLS);
-    add_to_many(t, &state, 100000, CELLS, 0);
+    add_to_many(t, &state, 100000, CELLS, 0, 0);
+}
+
+/* Long runs meet few of many cells: what was not met need not be looked at. */
+static void runs_in_many_cells(cts *t)
+{
+    uint64_t state = 23;
+    if (!cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC))
+        CTS_SKIP(t, "the device has no deterministic scatter-add");
+    add_to_many(t, &state, 300000, CELLS, 32, 0);
+    add_to_many(t, &state, 300000, CELLS, 32, 0);
+    add_to_many(t, &state, 300000, CELLS + 5, 100, INFINITY);
+    add_to_many(t, &state, 3000000, CELLS + 5, 40, 0);
+    add_to_many(t, &state, LOOKED_AT + 100, CELLS - 3, 64, 1000000);
+    add_to_many(t, &state, LOOKED_AT + 100, CELLS, 500, 0);
+    add_to_many(t, &state, 50000, CELLS, 0, 0);
+    add_to_many(t, &state, 50000, CELLS, 2000, 0);
+}
+
+/* Most elements are far beyond those that a sample shows, and all come to one cell: integers of
+ * steps that fit the sample would overflow. */
+static void elements_beyond_a_sample_fill_a_cell(cts *t)
+{
+    const int64_t n = LOOKED_AT + 100, one = 1;
+    if (!cts_scatters(t, DDISP_ACCUMULATE_DETERMINISTIC))
+        CTS_SKIP(t, "the device has no deterministic scatter-add");
+    many it = make_many(n, one);
+    for (int64_t i = 0; i < n; i++) {
+        it.places[i] = 0;
+        it.values[i] = i / 32 % 5 == 0 ? 8 : 4000; /* every fifth row is looked at */
+    }
+    add_up(&it, one);
+    it.sums[0] = (double)(float)it.sums[0];
+    ddisp_tensor *from = cts_tensor(t, DDISP_DTYPE_F32, 1, &n, NULL, 0, it.values);
+    ddisp_tensor *index = cts_tensor(t, DDISP_DTYPE_I32, 1, &n, NULL, 0, it.places);
+    ddisp_tensor *to = cts_tensor(t, DDISP_DTYPE_F32, 1, &one, NULL, 0, NULL);
+    CTS_OK(ddisp_tensor_fill(to, 0, NULL));
+    check(t, to, index, from, DDISP_ACCUMULATE_DETERMINISTIC, &it, one);
+    free_many(&it);
 }
 
 /** What was freed can be taken again, in other sizes. */
@@ -224,6 +267,8 @@ static void sums_in_parts_of_memory_begin_at_zero(cts *t)
 const cts_test cts_scatter_many_tests[] = {
     CTS_TEST(items_that_change_between_runs_and_chance),
     CTS_TEST(sums_of_many_cells_begin_at_zero),
+    CTS_TEST(runs_in_many_cells),
+    CTS_TEST(elements_beyond_a_sample_fill_a_cell),
     CTS_TEST(sums_in_parts_of_memory_begin_at_zero),
     CTS_END,
 };

@@ -55,12 +55,11 @@ void find_largest()
 
 layout(buffer_reference, buffer_reference_align = 16) restrict writeonly buffer Quad { uvec4 value; };
 
-// Their memory is whole pieces of 16 bytes.
-void clear_sums()
+// Memory of sums and of marks is whole pieces of 16 bytes.
+void clear(uint64_t memory, uint64_t bytes)
 {
-    const uint64_t pieces = (Axes(axes + AXES_BYTES).count * INTEGER_BYTES + 15ul) / 16ul;
-    for (uint64_t i = gl_GlobalInvocationID.x; i < pieces; i += stride())
-        Quad(sums + 16ul * i).value = uvec4(0u);
+    for (uint64_t i = gl_GlobalInvocationID.x; i < (bytes + 15ul) / 16ul; i += stride())
+        Quad(memory + 16ul * i).value = uvec4(0u);
 }
 
 // Adds the elements that are not finite, if there are any.
@@ -78,24 +77,46 @@ void add_not_finite()
     }
 }
 
-// Adds the sums to their cells, and makes them zero.
+bool has_mark(uint64_t cell)
+{
+    const uint block = uint(cell) / BLOCK;
+    return (SourceWord(mark_of(block)).value >> block % 32u & 1u) != 0u;
+}
+
+// Adds the sums to their cells, and makes them zero. Groups take pieces of memory one by one: the fewer of
+// those are under way, the better for DRAM. Where few cells were met an invocation has hardly more than one of
+// its batch to add, so it goes through those alone.
 void fold()
 {
     const int k = -steps_log2(Head(head).beyond != 0u);
     const REAL down[2] = {power(k / 2), power(k - k / 2)};
-    const uint64_t count = Axes(axes + AXES_BYTES).count;
-    for (uint64_t first = gl_GlobalInvocationID.x; first < count; first += stride() * BATCH) {
+    const uint64_t count = Axes(axes + AXES_BYTES).count, piece = GROUP * BATCH;
+    const bool looks_at_all = (FORM & MARKS) == 0u || Head(head).unmarked != 0u;
+    for (uint64_t start = gl_WorkGroupID.x * piece; start < count; start += gl_NumWorkGroups.x * piece) {
+        const uint64_t first = start + gl_LocalInvocationIndex;
         integer sum[BATCH];
+        bool looks[BATCH];
+        uint met = 0u;
         [[unroll]] for (uint k = 0u; k < BATCH; k++) {
-            uint64_t cell = first + k * stride();
-            sum[k] = load_sum(cell < count ? cell : first);
+            const uint64_t cell = first + k * GROUP;
+            looks[k] = cell < count && (looks_at_all || has_mark(cell));
         }
         [[unroll]] for (uint k = 0u; k < BATCH; k++) {
-            uint64_t cell = first + k * stride();
-            if (cell < count && !is_nothing(sum[k])) {
-                clear_sum(cell);
-                add_number(TO, memory_of(cell), to_number(sum[k]) * down[0] * down[1]);
-            }
+            sum[k] = nothing();
+            if (looks[k])
+                sum[k] = load_sum(first + k * GROUP);
+        }
+        [[unroll]] for (uint k = 0u; k < BATCH; k++)
+            met |= uint(!is_nothing(sum[k])) << k;
+        for (; met != 0u; met &= met - 1u) {
+            const uint k = uint(findLSB(met));
+            const uint64_t cell = first + k * GROUP;
+            integer it = sum[0];
+            [[unroll]] for (uint i = 1u; i < BATCH; i++)
+                if (k == i)
+                    it = sum[i];
+            clear_sum(cell);
+            add_number(TO, memory_of(cell), to_number(it) * down[0] * down[1]);
         }
     }
 }
@@ -110,7 +131,7 @@ void clear_head()
         return;
     it.sampled = MAGNITUDE(0);
     it.largest = MAGNITUDE(0);
-    it.beyond = it.not_finite = it.finished = 0u;
+    it.beyond = it.not_finite = it.unmarked = it.finished = 0u;
 }
 
 void main()
@@ -120,8 +141,11 @@ void main()
         fold();
         clear_head();
     } else if (!is_again() || Head(head).beyond != 0u) {
+        const uint64_t count = Axes(axes + AXES_BYTES).count;
         if (OPERATION == PREPARE)
-            clear_sums();
+            clear(sums(), count * INTEGER_BYTES);
+        if ((FORM & MARKS) != 0u)
+            clear(marks, (count + 8ul * BLOCK - 1ul) / (8ul * BLOCK));
         find_largest();
     }
 }

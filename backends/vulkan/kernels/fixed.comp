@@ -53,7 +53,7 @@ int64_t word_from_other(int64_t value, uint apart)
 bool is_zero(integer value) { return is_nothing(value); }
 
 #ifdef DOUBLE
-integer zero() { return integer(0l, 0l); }
+integer zero() { return nothing(); }
 integer plus(integer a, integer b) { return integer(a.high + b.high, a.low + b.low); }
 
 integer from_lane(integer value, uint lane)
@@ -75,8 +75,8 @@ integer to_integer(double value)
 
 void add_memory(uint64_t cell, integer value)
 {
-    add_words(sums + cell * INTEGER_BYTES, value.high);
-    add_words(sums + cell * INTEGER_BYTES + 8ul, value.low);
+    add_words(sums() + cell * INTEGER_BYTES, value.high);
+    add_words(sums() + cell * INTEGER_BYTES + 8ul, value.low);
 }
 
 void add_shared(uint i, integer value)
@@ -93,12 +93,12 @@ void clear_shared(uint i)
         bins[i + k * all_cells()] = 0u;
 }
 #else
-integer zero() { return 0l; }
+integer zero() { return nothing(); }
 integer plus(integer a, integer b) { return a + b; }
 integer from_lane(integer value, uint lane) { return word_from_lane(value, lane); }
 integer from_other(integer value, uint apart) { return word_from_other(value, apart); }
 integer to_integer(float value) { return int64_t(roundEven(value)); }
-void add_memory(uint64_t cell, integer value) { add_words(sums + cell * INTEGER_BYTES, value); }
+void add_memory(uint64_t cell, integer value) { add_words(sums() + cell * INTEGER_BYTES, value); }
 void add_shared(uint i, integer value) { add_shared_words(i, value); }
 integer from_shared(uint i) { return shared_words(i); }
 
@@ -115,13 +115,28 @@ bool counts() { return !is_again(); }
 // What all of the group need, and whether one of its elements was beyond the bound, or not finite.
 shared REAL up[2]; // 2^steps may be too large for the type
 shared bool beyond, not_finite;
+shared MAGNITUDE bound; // a power of 2, as far as the type goes
+shared bool unmarked; // some cells were met that are in no marked block
+
+void mark(uint cell)
+{
+    if ((FORM & MARKS) != 0u)
+        atomicOr(Word(mark_of(cell / BLOCK)).value, 1u << cell / BLOCK % 32u);
+}
+
+void pass_by()
+{
+    if ((FORM & MARKS) != 0u)
+        unmarked = true;
+}
 
 void begin()
 {
     int k = steps_log2(is_again());
+    bound = magnitude_of(power(bound_log2(is_again())));
     up[0] = power(k / 2);
     up[1] = power(k - k / 2);
-    beyond = not_finite = false;
+    beyond = not_finite = unmarked = false;
 }
 
 void end()
@@ -130,17 +145,16 @@ void end()
         Head(head).beyond = 1u;
     if (not_finite)
         Head(head).not_finite = 1u;
+    if (unmarked)
+        Head(head).unmarked = 1u;
 }
 
 REAL in_steps(REAL value) { return value * up[0] * up[1]; }
 
-// As large as the bound is in steps: a power of 2, so that comparing there is as good.
-MAGNITUDE limit_in_steps() { return magnitude_of(power(62 - int(count_log2()))); }
-
 // Zero for what has no integer, which is noted.
 REAL allowed(REAL value)
 {
-    if (magnitude_of(in_steps(value)) <= limit_in_steps())
+    if (magnitude_of(value) <= bound)
         return value;
     if (magnitude_of(value) < INFINITE)
         beyond = true;
@@ -150,19 +164,17 @@ REAL allowed(REAL value)
 }
 
 // Elements become counts of steps, not rounded yet. All are compared at once.
-void sift(inout REAL value[4])
+void sift(inout REAL value[ITEMS])
 {
-    REAL scaled[4];
-    MAGNITUDE most = MAGNITUDE(0);
-    [[unroll]] for (uint k = 0u; k < 4u; k++) {
-        scaled[k] = in_steps(value[k]);
-        most = max(most, magnitude_of(scaled[k]));
+    MAGNITUDE most = magnitude_of(value[0]);
+    [[unroll]] for (uint k = 1u; k < ITEMS; k++)
+        most = max(most, magnitude_of(value[k]));
+    if (most > bound) {
+        [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+            value[k] = allowed(value[k]);
     }
-    if (most > limit_in_steps()) {
-        [[unroll]] for (uint k = 0u; k < 4u; k++)
-            scaled[k] = in_steps(allowed(value[k]));
-    }
-    value = scaled;
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++)
+        value[k] = in_steps(value[k]);
 }
 
 REAL sift_one(REAL value) { return in_steps(allowed(value)); }

@@ -7,22 +7,30 @@
 // the elements alone. Magnitudes are compared as bits: that tells infinities and NaN apart whatever the
 // device does with them in arithmetic.
 
-// Zero at first, and when all is done. finished: groups that are done with it.
+// Zero at first, and when all is done. unmarked: blocks without a mark have sums too. finished: groups that are
+// done with it.
 #ifdef DOUBLE
 layout(buffer_reference, buffer_reference_align = 8) buffer Head {
     uint64_t sampled, largest;
-    uint beyond, not_finite, finished;
+    uint beyond, not_finite, unmarked, finished;
 };
 #define MAGNITUDE uint64_t
 const MAGNITUDE INFINITE = 0x7FF0000000000000ul;
 #else
 layout(buffer_reference, buffer_reference_align = 8) buffer Head {
     uint sampled, unused, largest, unused_too;
-    uint beyond, not_finite, finished;
+    uint beyond, not_finite, unmarked, finished;
 };
 #define MAGNITUDE uint
 const MAGNITUDE INFINITE = 0x7F800000u;
 #endif
+
+uint64_t sums() { return head + 256ul; } // of all cells
+
+// Where there are many cells, a block of them gets a mark when a run is added to one. Unless other sums were
+// added, unmarked blocks need not be looked at in the end.
+const uint BLOCK = 8u;
+uint64_t mark_of(uint block) { return marks + block / 32u * 4u; }
 
 uint count_log2() { return steps & 0xFFu; }
 uint headroom_log2() { return steps >> 8 & 0xFFu; }
@@ -100,13 +108,13 @@ layout(buffer_reference, buffer_reference_align = 16) buffer Sum { uint64_t high
 
 integer load_sum(uint64_t cell)
 {
-    Sum it = Sum(sums + cell * INTEGER_BYTES);
+    Sum it = Sum(sums() + cell * INTEGER_BYTES);
     return integer(int64_t(it.high), int64_t(it.low));
 }
 
 void clear_sum(uint64_t cell)
 {
-    Sum it = Sum(sums + cell * INTEGER_BYTES);
+    Sum it = Sum(sums() + cell * INTEGER_BYTES);
     it.high = it.low = 0ul;
 }
 
@@ -116,13 +124,15 @@ REAL to_number(integer sum)
     return high + (rest + double(sum.low) * power(int(count_log2()) - 62));
 }
 
+integer nothing() { return integer(0l, 0l); }
 bool is_nothing(integer sum) { return sum.high == 0l && sum.low == 0l; }
 #else
 #define integer int64_t
 const uint INTEGER_BYTES = 8u;
 
-integer load_sum(uint64_t cell) { return int64_t(SourceLong(sums + cell * INTEGER_BYTES).value); }
-void clear_sum(uint64_t cell) { Long(sums + cell * INTEGER_BYTES).value = 0ul; }
+integer load_sum(uint64_t cell) { return int64_t(SourceLong(sums() + cell * INTEGER_BYTES).value); }
+void clear_sum(uint64_t cell) { Long(sums() + cell * INTEGER_BYTES).value = 0ul; }
 REAL to_number(integer sum) { return float(sum); }
+integer nothing() { return 0l; }
 bool is_nothing(integer sum) { return sum == 0l; }
 #endif

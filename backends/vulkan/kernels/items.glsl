@@ -4,14 +4,16 @@
 #include "places.glsl"
 
 // of FORM: items have one stride; cells have one stride; cells have copies in the group's memory; there
-// are 2^32 cells or more; items have one stride and lie side by side
-const uint ITEM_LINE = 1u, CELL_LINE = 2u, SHARES = 4u, MANY = 8u, ITEM_DENSE = 16u;
+// are 2^32 cells or more; items have one stride and lie side by side; blocks of sums have marks
+const uint ITEM_LINE = 1u, CELL_LINE = 2u, SHARES = 4u, MANY = 8u, ITEM_DENSE = 16u, MARKS = 32u;
+
+#define ITEMS 4u // that an invocation takes at once
 
 // vulkan_scatter.c has the same
 layout(push_constant, std430) uniform Push {
     uint64_t axes; // of items (source, index, cell), then of cells (destination)
     uint64_t to, from, index, skipped;
-    uint64_t head, sums; // deterministic: two words for bounds and two flags; integers for each cell
+    uint64_t head, marks; // deterministic: what is in front of the sums, and behind them (integers.glsl)
     uint64_t items;
     uint64_t extent;     // indices are below this
     int64_t index_cells; // cells from one index to the next

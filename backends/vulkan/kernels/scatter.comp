@@ -16,9 +16,11 @@ REAL from_other(REAL value, uint apart) { return subgroupShuffleXor(value, apart
 REAL take(REAL value) { return value; }
 bool is_wanted() { return true; }
 bool counts() { return true; }
+void mark(uint cell) {}
+void pass_by() {}
 void begin() {}
 void end() {}
-void sift(inout REAL value[4]) {}
+void sift(inout REAL value[ITEMS]) {}
 REAL sift_one(REAL value) { return value; }
 void add_memory(uint64_t cell, REAL value) { add_number(TO, memory_of(cell), value); }
 

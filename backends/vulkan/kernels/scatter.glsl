@@ -1,12 +1,12 @@
 // scatter.glsl - scatter-add, for sums of any kind.
 //
-// 32 neighbours take runs of neighbouring items, four runs at once. While all of a subgroup meet the one
+// 32 neighbours take rows of neighbouring items, four rows at once. While all of a subgroup meet the one
 // cell that they met before, each adds to a sum of its own, and memory is touched only when the cell
-// changes; so sorted and constant indices run at the speed of reading. Else those that meet the same cell
-// are found and summed first. To find them takes longer than a few meetings cost: where neighbours have
-// hardly a cell in common the next items go without. What is left goes to memory, or, where there are few
-// cells, to copies of them in the group's memory that are added to memory at the end; there only crowds are
-// worth looking for.
+// changes; so sorted and constant indices run at the speed of reading. Where a few runs lie in one row, each is
+// summed. Else those that meet the same cell are found and summed first. To find them takes longer than a few
+// meetings cost: where neighbours have hardly a cell in common the next items go without. What is left goes
+// to memory, or, where there are few cells, to copies of them in the group's memory that are added to memory
+// at the end; there only crowds are worth looking for.
 //
 // Which item is whose depends on the place in the group, not in the subgroup: subgroups may be of any
 // size, and all loops are the same for the whole group.
@@ -14,17 +14,19 @@
 // What decides about the speed is less what is computed than how much room it takes: registers, of which
 // 32 let all subgroups run that a multiprocessor can hold, and instructions, whose cache is small. So the
 // two common ways, one cell for all and hardly a cell in common, are short and without loops; what is
-// between is one loop; and what only counts stays in the group's memory.
+// between is one loop; sums are put away in few places; and what only counts stays in the group's memory.
 //
 // The file that includes this says what a sum is: SUM, zero, plus, is_zero, from_lane, from_other, take,
-// add_memory, add_shared, clear_shared, from_shared; and is_wanted, counts, begin (by one of the group, with
+// add_memory, add_shared, clear_shared, from_shared; mark, when a run is added to a cell in memory, and pass_by,
+// when something else may be; and is_wanted, counts, begin (by one of the group, with
 // a barrier behind it), end (by one, with a barrier before it), sift and sift_one: what elements become
 // before they are taken.
 
-#define ITEMS 4u
-const uint RUN = 32u, TILE = GROUP * ITEMS;
+const uint ROW = 32u, TILE = GROUP * ITEMS;
 // More meetings than this at one cell take longer in the group's memory than to find and sum them.
 const uint CROWD = 6u;
+// More runs than this among eight neighbours are no runs any more.
+const uint FEW = 3u;
 // Times that four items go without a look for meetings, after one where it was not worth it.
 const uint TRUST = 4u;
 
@@ -35,16 +37,20 @@ MASK ballot(bool value) { return subgroupBallot(value).x; }
 MASK peers_of(uint cell) { return subgroupPartitionNV(cell).x; }
 uint rank_in(MASK peers) { return uint(bitCount(peers & gl_SubgroupLtMask.x)); }
 MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask.x; }
+bool is_in(MASK mask) { return (mask & gl_SubgroupEqMask.x) != 0u; }
 bool is_some(MASK mask) { return mask != 0u; }
 uint first_of(MASK mask) { return uint(findLSB(mask)); }
+uint last_of(MASK mask) { return uint(findMSB(mask)); }
 uint count_of(MASK mask) { return uint(bitCount(mask)); }
 #else
 #define MASK uvec4
 MASK ballot(bool value) { return subgroupBallot(value); }
 uint rank_in(MASK peers) { return subgroupBallotExclusiveBitCount(peers); }
 MASK later_of(MASK peers) { return peers & gl_SubgroupGtMask; }
+bool is_in(MASK mask) { return subgroupInverseBallot(mask); }
 bool is_some(MASK mask) { return mask != uvec4(0u); }
 uint first_of(MASK mask) { return subgroupBallotFindLSB(mask); }
+uint last_of(MASK mask) { return subgroupBallotFindMSB(mask); }
 uint count_of(MASK mask) { return subgroupBallotBitCount(mask); }
 
 // Those who meet the cell of the first, then of the first who is left, and so on: four times, which
@@ -81,6 +87,43 @@ SUM sum_of_peers(SUM sum, MASK peers)
         later &= ballot((rank & 1u) == 0u);
         rank >>= 1;
     }
+    return sum;
+}
+
+// Those whose neighbour before them meets another cell.
+MASK heads_of(uint cell)
+{
+    const uint self = gl_SubgroupInvocationID;
+    const uint before = subgroupShuffle(cell, max(self, 1u) - 1u);
+    return ballot(self == 0u || cell != before);
+}
+
+// From each to the next head: right in the heads.
+SUM sum_of_segment(SUM sum, MASK heads)
+{
+    const uint self = gl_SubgroupInvocationID;
+    const MASK later = later_of(heads);
+    const uint end = is_some(later) ? first_of(later) : last_of(ballot(true)) + 1u;
+#ifdef PARTITIONED
+// as in sum_of_half, no loop
+#define ADD_FROM(other)                               \
+    {                                                 \
+        const SUM more = from_lane(sum, other & 31u); \
+        if (other < end)                              \
+            sum = plus(sum, more);                    \
+    }
+    ADD_FROM((self + 1u))
+    ADD_FROM((self + 2u))
+    ADD_FROM((self + 4u))
+    ADD_FROM((self + 8u))
+    ADD_FROM((self + 16u))
+#else
+    for (uint apart = 1u; apart < gl_SubgroupSize; apart *= 2u) {
+        const SUM more = from_lane(sum, min(self + apart, gl_SubgroupSize - 1u));
+        if (self + apart < end)
+            sum = plus(sum, more);
+    }
+#endif
     return sum;
 }
 
@@ -131,11 +174,11 @@ void fetch_line(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], ino
     const uint64_t first_where = index + int64_t(first) * index_apart;
     uvec2 chosen[ITEMS];
     [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        chosen[k] = index_at(first_where + int64_t(k * RUN) * index_apart);
+        chosen[k] = index_at(first_where + int64_t(k * ROW) * index_apart);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        value[k] = load_number(FROM, first_source + int64_t(k * RUN) * from_apart);
+        value[k] = load_number(FROM, first_source + int64_t(k * ROW) * from_apart);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++)
-        cell[k] = cell_of((uint(first) + k * RUN) * cells_apart, chosen[k], true, value[k], skipped_items);
+        cell[k] = cell_of((uint(first) + k * ROW) * cells_apart, chosen[k], true, value[k], skipped_items);
 }
 
 // Any items:
@@ -145,7 +188,7 @@ void fetch(uint64_t first, out uint cell[ITEMS], out REAL value[ITEMS], inout ui
     uvec2 chosen[ITEMS];
     bool is_there[ITEMS];
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-        const uint64_t n = first + k * RUN;
+        const uint64_t n = first + k * ROW;
         is_there[k] = n < items;
         find_item(is_there[k] ? n : items - 1ul, source[k], where[k], base[k]);
     }
@@ -176,12 +219,19 @@ void add_each(uint own, uint where, SUM what)
         add_memory(where, what);
 }
 
+void add_run(uint own, uint where, SUM what)
+{
+    if (where != NOWHERE)
+        mark(where);
+    add_each(own, where, what);
+}
+
 // The run of a cell goes to memory.
 void put_away(uint own, uint cell, SUM run)
 {
     const SUM what = sum_of_lanes(run);
     if (gl_SubgroupInvocationID == 0u)
-        add_each(own, cell, what);
+        add_run(own, cell, what);
 }
 
 // The runs of two: each half of the subgroup sums one.
@@ -196,57 +246,86 @@ void put_away_two(uint own, uint cell, SUM run, uint other_cell, SUM other_run)
     }
     const SUM what = sum_of_half(plus(kept, from_other(given, 16u)));
     if ((gl_SubgroupInvocationID & 15u) == 0u)
-        add_each(own, is_lower ? cell : other_cell, what);
+        add_run(own, is_lower ? cell : other_cell, what);
 #else
     put_away(own, cell, run);
     put_away(own, other_cell, other_run);
 #endif
 }
 
-// An item of which all of the subgroup meet this cell.
-void follow(uint own, uint where, SUM what, inout uint last, inout SUM run)
+// Elements of each invocation for one cell, and then for another, or the same.
+void follow(uint own, uint cell, SUM what, uint next, SUM next_what, inout uint last, inout SUM run)
 {
-    if (where == last) {
+    const bool goes_on = cell == last;
+    if (goes_on)
         run = plus(run, what);
-    } else {
+    if (goes_on && next == last) {
+        run = plus(run, next_what);
+        return;
+    }
+    if (goes_on || cell == next) {
         put_away(own, last, run);
-        last = where;
-        run = what;
+        run = goes_on ? next_what : plus(what, next_what);
+    } else {
+        put_away_two(own, last, run, cell, what);
+        run = next_what;
+    }
+    last = next;
+}
+
+// Four items, each of which all of the subgroup meet one cell with; mostly it is the same for two and two.
+void follow_four(uint own, uvec4 where, REAL value[ITEMS], inout uint last, inout SUM run)
+{
+    SUM one = take(value[0]), two = take(value[1]), three = take(value[2]), four = take(value[3]);
+    const bool in_pairs = where.x == where.y && where.z == where.w;
+    if (in_pairs) {
+        one = plus(one, two);
+        two = plus(three, four);
+        where.y = where.z;
+    }
+    [[dont_unroll]] for (uint k = 0u; k < 2u; k++) {
+        follow(own, where.x, one, where.y, two, last, run);
+        if (in_pairs)
+            break;
+        one = three;
+        two = four;
+        where.xy = where.zw;
     }
 }
 
-// Four such items. Where two and two agree, as in longer runs, at most two runs end.
-void follow_all(uint own, uvec4 where, REAL value[ITEMS], inout uint last, inout SUM run)
+// An item with few runs in its row, each beginning with one of the heads.
+void add_runs(uint own, uint where, SUM what, MASK heads, uint runs, inout uint last, inout SUM run)
 {
-    if (where == uvec4(last)) {
-        run = plus(plus(run, plus(take(value[0]), take(value[1]))),
-                   plus(take(value[2]), take(value[3])));
-    } else if (where.x == where.y && where.z == where.w) {
-        const SUM one = plus(take(value[0]), take(value[1])), two = plus(take(value[2]), take(value[3]));
-        if (where.x == last) {
-            run = plus(run, one);
-            follow(own, where.z, two, last, run);
-        } else {
-            put_away_two(own, last, run, where.x, one);
-            last = where.z;
-            run = two;
-        }
-    } else {
-        follow(own, where.x, take(value[0]), last, run);
-        follow(own, where.y, take(value[1]), last, run);
-        follow(own, where.z, take(value[2]), last, run);
-        follow(own, where.w, take(value[3]), last, run);
+    if (runs == 1u && where == last) {
+        run = plus(run, what);
+        return;
     }
+    if (runs <= 2u) {
+        const uint first = subgroupBroadcast(where, 0u), next = subgroupShuffle(where, last_of(heads));
+        SUM next_what = zero();
+        if (where != first) {
+            next_what = what;
+            what = zero();
+        }
+        follow(own, first, what, next, next_what, last, run);
+        return;
+    }
+    what = sum_of_segment(what, heads);
+    pass_by();
+    if (is_in(heads))
+        add_each(own, where, what);
 }
 
 // Any item. trusted: it was not worth it to look for meetings, and so many times it is not done.
 void add_one(uint own, uint where, SUM what, inout uint last, inout SUM run, inout uint trusted)
 {
-    const uint first = subgroupBroadcast(where, 0u);
-    if (subgroupAll(where == first)) {
-        follow(own, first, what, last, run);
+    const MASK heads = heads_of(where);
+    const uint runs = count_of(heads);
+    if (runs == 1u || trusted == 0u && runs * 8u <= gl_SubgroupSize * FEW) {
+        add_runs(own, where, what, heads, runs, last, run);
         return;
     }
+    pass_by();
     bool leads = true;
     if (trusted == 0u) {
         const MASK peers = peers_of(where);
@@ -280,7 +359,7 @@ void add_tile(uint own, uint cell[ITEMS], REAL value[ITEMS], uint skipped_items,
     const uvec4 first = uvec4(subgroupBroadcast(cell[0], 0u), subgroupBroadcast(cell[1], 0u),
                               subgroupBroadcast(cell[2], 0u), subgroupBroadcast(cell[3], 0u));
     if (subgroupAll(uvec4(cell[0], cell[1], cell[2], cell[3]) == first)) {
-        follow_all(own, first, value, last, run);
+        follow_four(own, first, value, last, run);
         return;
     }
     [[dont_unroll]] for (uint k = 0u; k < ITEMS; k++) {
@@ -313,8 +392,8 @@ void scatter()
 {
     const uint self = gl_LocalInvocationIndex;
     const bool in_line = (FORM & ITEM_LINE) != 0u;
-    const uint own = (FORM & SHARES) != 0u ? self / RUN % copies * cells : 0u;
-    const uint place_in_tile = self / RUN * (RUN * ITEMS) + self % RUN;
+    const uint own = (FORM & SHARES) != 0u ? self / ROW % copies * cells : 0u;
+    const uint place_in_tile = self / ROW * (ROW * ITEMS) + self % ROW;
     const uint tiles = uint(in_line ? items / TILE : (items + TILE - 1ul) / TILE);
     uint last = NOWHERE, trusted = 0u;
     SUM run = zero();
