@@ -79,7 +79,8 @@ static void describe(scatter *s, const ddisp_backend_tensor *destination, uint32
     work->from_type = source->dtype;
     work->index_type = index->dtype;
     work->count_log2 = backend_log2_up((uint64_t)source->shape[axis], 63);
-    s->f64 = destination->dtype == DDISP_DTYPE_F64;
+    s->f64 = destination->dtype == DDISP_DTYPE_F64 ||
+             (s->deterministic && source->dtype == DDISP_DTYPE_F64);
     s->whole_bytes = s->f64 ? 16 : 8;
     s->sum_bytes = s->deterministic ? s->whole_bytes : s->whole_bytes / 2;
 }

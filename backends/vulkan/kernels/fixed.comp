@@ -66,11 +66,22 @@ integer from_other(integer value, uint apart)
     return integer(word_from_other(value.high, apart), word_from_other(value.low, apart));
 }
 
+// Not roundEven: Mesa's llvmpipe leaves large numbers as they are.
+double nearest(double value)
+{
+    const double all_whole = 4503599627370496.0LF; // 2^52
+    precise double shifted = abs(value) + all_whole;
+    precise double whole = shifted - all_whole;
+    if (abs(value) >= all_whole)
+        return value;
+    return value < 0.0LF ? -whole : whole;
+}
+
 integer to_integer(double value)
 {
-    double whole = roundEven(value);
+    double whole = nearest(value);
     double rest = value - whole; // exact
-    return integer(int64_t(whole), int64_t(roundEven(rest * power(62 - int(count_log2())))));
+    return integer(int64_t(whole), int64_t(nearest(rest * power(62 - int(count_log2())))));
 }
 
 void add_memory(uint64_t cell, integer value)

@@ -190,16 +190,16 @@ static void scatter_of_rows(void **state)
 
 /* Adds n elements of f32 or f64 to `cells` cells; index k goes to cell k % cells after a shuffle
  * with the seed given. */
-static void add_shuffled(ddisp_dtype dtype, int64_t n, int64_t cells, const double *values,
-                         uint32_t shuffle, array *to)
+static void add_shuffled(ddisp_dtype from_type, ddisp_dtype dtype, int64_t n, int64_t cells,
+                         const double *values, uint32_t shuffle, array *to)
 {
     int64_t one = 1;
-    array from = make(dtype, 1, &n, &one), index = make(DDISP_DTYPE_I32, 1, &n, &one);
+    array from = make(from_type, 1, &n, &one), index = make(DDISP_DTYPE_I32, 1, &n, &one);
     int64_t step = 1 + 2 * (int64_t)shuffle; /* odd, and n is a power of 2: every k comes once */
     for (int64_t k = 0; k < n; k++) {
         int64_t which = k * step % n;
         int32_t cell = (int32_t)(which % cells);
-        put(dtype, element(&from.tensor, k), values[which]);
+        put(from_type, element(&from.tensor, k), values[which]);
         memcpy(element(&index.tensor, k), &cell, 4);
     }
     *to = make(dtype, 1, &cells, &one);
@@ -229,9 +229,9 @@ static void order_does_not_change_a_bit(void **state)
             for (int k = 0; k < N; k++) { /* magnitudes from 2^-30 to 2^30, both signs */
                 values[k] = ldexp((double)below(1u << 30) - (1 << 29), (int)below(60) - 59);
             }
-            add_shuffled(floats[type], N, cells, values, 0, &first);
+            add_shuffled(floats[type], floats[type], N, cells, values, 0, &first);
             for (uint32_t shuffle = 1; shuffle < 4; shuffle++) {
-                add_shuffled(floats[type], N, cells, values, shuffle * 1000, &other);
+                add_shuffled(floats[type], floats[type], N, cells, values, shuffle * 1000, &other);
                 assert_memory_equal((const void *)(uintptr_t)first.tensor.address,
                                     (const void *)(uintptr_t)other.tensor.address,
                                     (size_t)(cells * size_of(floats[type])));
@@ -256,6 +256,22 @@ static void order_does_not_change_a_bit(void **state)
     }
 }
 
+/* What f32 cannot hold of an element is in the sum. */
+static void elements_of_f64_are_rounded_as_a_sum(void **state)
+{
+    enum { N = 16384 };
+    static double values[N];
+    array to = {0};
+    (void)state;
+    for (int k = 0; k < N; k++) {
+        values[k] = k % 2 ? 1 + 0.9 * 0x1p-24 : -1;
+    }
+    add_shuffled(DDISP_DTYPE_F64, DDISP_DTYPE_F32, N, 1, values, 3, &to);
+    double sum = get(DDISP_DTYPE_F32, element(&to.tensor, 0));
+    assert_true(fabs(sum - N / 2 * 0.9 * 0x1p-24) < 1e-9);
+    drop(&to);
+}
+
 static double sum_with(ddisp_dtype dtype, double special, double other)
 {
     enum { N = 64 };
@@ -264,7 +280,7 @@ static double sum_with(ddisp_dtype dtype, double special, double other)
     for (int k = 0; k < N; k++) {
         values[k] = k == 5 ? special : k == 9 ? other : 1;
     }
-    add_shuffled(dtype, N, 1, values, 3, &to);
+    add_shuffled(dtype, dtype, N, 1, values, 3, &to);
     double sum = get(dtype, element(&to.tensor, 0));
     drop(&to);
     return sum;
@@ -381,13 +397,10 @@ static void recorded_work_runs_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ARRAYS_CASE(scatter_in_any_layout),
-        ARRAYS_CASE(scatter_into_half_precision),
-        ARRAYS_CASE(scatter_under_contention),
-        ARRAYS_CASE(scatter_of_rows),
-        ARRAYS_CASE(order_does_not_change_a_bit),
-        ARRAYS_CASE(what_is_not_finite_stays_so),
-        ARRAYS_CASE(elements_beyond_the_sampled_bound),
+        ARRAYS_CASE(scatter_in_any_layout),       ARRAYS_CASE(scatter_into_half_precision),
+        ARRAYS_CASE(scatter_under_contention),    ARRAYS_CASE(scatter_of_rows),
+        ARRAYS_CASE(order_does_not_change_a_bit), ARRAYS_CASE(elements_of_f64_are_rounded_as_a_sum),
+        ARRAYS_CASE(what_is_not_finite_stays_so), ARRAYS_CASE(elements_beyond_the_sampled_bound),
         ARRAYS_CASE(recorded_work_runs_again),
     };
     return cmocka_run_group_tests(tests, fixture_load, NULL);
