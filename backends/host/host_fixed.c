@@ -35,7 +35,7 @@ typedef struct fixed {
     /* while it runs */
     uint64_t step; /* of rows that are looked at */
     uint64_t largest;
-    double bound, up[2], down[2];
+    double bound, up[2], down[2], rest_up; /* rest_up: steps of a sum's second integer in one */
     bool again, beyond, not_finite;
     int64_t sums[];
 } fixed;
@@ -143,44 +143,68 @@ static void choose_steps(fixed *it, int headroom_log2)
     int steps = 62 - it->count_log2 - bound_log2;
     halve(it, steps, it->up);
     halve(it, -steps, it->down);
+    it->rest_up = ldexp(1, 62 - it->count_log2);
 }
 
 /* ---- integers ---- */
 
-static void add_integer(int64_t *sum, double value)
+typedef struct integer {
+    int64_t whole, rest; /* rest: of f64, in steps of 2^(count_log2 - 62) of whole's */
+} integer;
+
+static double nearest(double value)
 {
-    (void)__atomic_fetch_add(sum, (int64_t)value, __ATOMIC_RELAXED);
+    const double all_whole = 0x1p52; /* from here on */
+    double magnitude = fabs(value), whole = magnitude + all_whole - all_whole;
+    return magnitude < all_whole ? copysign(whole, value) : value;
 }
 
-/** Adds an element that is within the bound. */
-static void add(fixed *it, uint64_t cell, double value)
+/** Of an element that is within the bound. */
+static integer integer_of(const fixed *it, double value)
 {
-    double steps = value * it->up[0] * it->up[1], whole = rint(steps);
-    if (!it->wide) {
-        add_integer(&it->sums[cell], whole);
-        return;
-    }
-    add_integer(&it->sums[cell * 2], whole);
-    add_integer(&it->sums[cell * 2 + 1], rint((steps - whole) * ldexp(1, 62 - it->count_log2)));
+    double steps = value * it->up[0] * it->up[1], whole = nearest(steps);
+    integer result = {(int64_t)whole, 0};
+    if (it->wide)
+        result.rest = (int64_t)nearest((steps - whole) * it->rest_up);
+    return result;
+}
+
+static void add_to_cell(fixed *it, uint64_t cell, integer value)
+{
+    int64_t *sum = &it->sums[it->wide ? cell * 2 : cell];
+    (void)__atomic_fetch_add(sum, value.whole, __ATOMIC_RELAXED);
+    if (it->wide)
+        (void)__atomic_fetch_add(sum + 1, value.rest, __ATOMIC_RELAXED);
 }
 
 static void add_part(void *user, uint64_t begin, uint64_t end)
 {
     fixed *it = user;
-    uint64_t skipped = 0, cell;
+    uint64_t skipped = 0, cell, last = 0;
+    integer run = {0, 0}; /* of elements for the same cell, which is the last one */
     bool beyond = false, not_finite = false;
     cursor at = place(&it->items, begin);
     for (uint64_t n = begin; n < end; n++, advance(&at)) {
         double value = element(it, &at);
-        if (!cell_of(it, &at, &cell))
+        if (!cell_of(it, &at, &cell)) {
             skipped++;
-        else if (fabs(value) <= it->bound)
-            add(it, cell, value);
-        else if (fabs(value) <= DBL_MAX)
+        } else if (fabs(value) <= it->bound) {
+            integer more = integer_of(it, value);
+            if (cell != last) {
+                add_to_cell(it, last, run);
+                last = cell;
+                run = (integer){0, 0};
+            }
+            run.whole += more.whole;
+            run.rest += more.rest;
+        } else if (fabs(value) <= DBL_MAX) {
             beyond = true;
-        else
+        } else {
             not_finite = true;
+        }
     }
+    if (it->cell_count > 0)
+        add_to_cell(it, last, run);
     if (beyond)
         __atomic_store_n(&it->beyond, true, __ATOMIC_RELAXED);
     if (not_finite)
@@ -211,7 +235,7 @@ static double number_of(const fixed *it, const int64_t *sum)
     if (!it->wide)
         return (double)((float)sum[0] * (float)it->down[0] * (float)it->down[1]);
     double high = (double)sum[0], rest = (double)(sum[0] - (int64_t)high);
-    double number = high + (rest + (double)sum[1] * ldexp(1, it->count_log2 - 62));
+    double number = high + (rest + (double)sum[1] / it->rest_up);
     return number * it->down[0] * it->down[1];
 }
 
