@@ -147,7 +147,7 @@ static ddisp_status end(vulkan__device *device, vulkan__stream *stream, vulkan__
     ddisp_status status = vulkan__check(device, result, "vkEndCommandBuffer");
     stream->failed = status;
     pthread_mutex_lock(&device->lock);
-    vulkan__pool_doubt(stream);
+    vulkan__pool_work_lost(stream);
     pthread_mutex_unlock(&device->lock);
     stream->open = NULL;
     release_waits(batch);

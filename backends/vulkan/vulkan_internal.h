@@ -261,8 +261,9 @@ vulkan__segment *vulkan__pool_add(vulkan__device *device, const vulkan__buffer *
 void vulkan__pool_return(vulkan__device *device, vulkan__segment *segment);
 /** Gives back what streams are done with, and destroys streams that were waiting for that. */
 void vulkan__pool_reap(vulkan__device *device);
-/** Work of the stream was lost: what it freed behind that is not as the work would have left it. */
-void vulkan__pool_doubt(vulkan__stream *stream);
+/** The stream's recorded work was lost: what was freed behind it need not wait for it, and is not
+ * as the work would have left it. */
+void vulkan__pool_work_lost(vulkan__stream *stream);
 /** Gives blocks that hold nothing back to the driver. */
 void vulkan__pool_trim(vulkan__device *device);
 /** The block that holds [address, address + size_bytes), or NULL. */

@@ -266,10 +266,15 @@ void vulkan__pool_reap(vulkan__device *device)
     }
 }
 
-void vulkan__pool_doubt(vulkan__stream *stream)
+void vulkan__pool_work_lost(vulkan__stream *stream)
 {
-    for (vulkan__segment *segment = stream->pending; segment; segment = segment->next_pending)
+    uint64_t submitted = atomic_load(&stream->submitted);
+    for (vulkan__segment *segment = stream->pending; segment; segment = segment->next_pending) {
+        if (segment->ticket <= submitted)
+            continue;
+        segment->ticket = submitted;
         segment->zeroed_bytes = 0;
+    }
 }
 
 void vulkan__pool_trim(vulkan__device *device)

@@ -260,6 +260,83 @@ static void trimming_gives_empty_blocks_back(void **state)
     assert_int_equal(fake_vulkan_live(), 0);
 }
 
+/* ---- deterministic sums, whose memory is known to be zero from one time to the next */
+
+enum { CELLS = 4096 };
+
+static ddisp_backend_tensor line(const ddisp_backend_memory *memory, ddisp_dtype dtype, int64_t n)
+{
+    return (ddisp_backend_tensor){.range = range_of(memory, 0, (uint64_t)n * 4),
+                                  .address = memory->address,
+                                  .dtype = dtype,
+                                  .rank = 1,
+                                  .shape = {n},
+                                  .strides = {1}};
+}
+
+/** Adds 1 to cells 0 to N - 1 of a destination of CELLS. */
+static ddisp_status add_ones(const fixture *f, void *stream, const ddisp_backend_memory *to,
+                             const ddisp_backend_memory *index, const ddisp_backend_memory *ones)
+{
+    const ddisp_backend_range none = DDISP_ZERO;
+    ddisp_backend_tensor destination = line(to, DDISP_DTYPE_F32, N);
+    destination.range = range_of(to, 0, CELLS * 4);
+    const ddisp_backend_tensor where = line(index, DDISP_DTYPE_I32, N);
+    const ddisp_backend_tensor source = line(ones, DDISP_DTYPE_F32, N);
+    return f->table->scatter_add(f->device, stream, &destination, 0, CELLS, &where, &source, &none,
+                                 DDISP_BACKEND_ACCUMULATE_DETERMINISTIC);
+}
+
+static void sums_that_lost_work_should_have_zeroed_begin_at_zero(void **state)
+{
+    const fixture *f = scenario_prepared(state);
+    const ddisp_backend_table *t = f->table;
+    scenario r = {.f = {.table = t}};
+    static float found[CELLS];
+    float ones[N];
+    int32_t places[N];
+    scenario_work(&r, found);
+    assert_false(r.fatal);
+    ddisp_backend_memory data[3];
+    for (int i = 0; i < 3; i++)
+        data[i] = memory_make(&r.f, r.f.own, CELLS * 4);
+    for (int i = 0; i < N; i++) {
+        ones[i] = 1;
+        places[i] = i;
+    }
+    upload(&r.f, r.f.own, &data[1], 0, places, sizeof places);
+    upload(&r.f, r.f.own, &data[2], 0, ones, sizeof ones);
+    stream_finish(&r.f, r.f.own);
+
+    void *stream = stream_make(&r.f); /* its free memory is no zeros */
+    ddisp_backend_memory soiled = memory_make(&r.f, stream, CELLS * 8 + 256);
+    const ddisp_backend_range all = range_of(&soiled, 0, CELLS * 8 + 256);
+    assert_ok(t->fill(r.f.device, stream, &all, 0xFF, 1));
+    stream_finish(&r.f, stream);
+    t->memory_free(r.f.device, stream, &soiled);
+    assert_ok(add_ones(&r.f, stream, &data[0], &data[1], &data[2]));
+    fake_vulkan_reset();
+    fake_vulkan_fail("vkEndCommandBuffer", 1, -1);
+    assert_int_not_equal(t->stream_flush(r.f.device, stream), DDISP_STATUS_OK);
+    assert_string_equal(fake_vulkan_failed(), "vkEndCommandBuffer");
+    t->stream_destroy(r.f.device, stream);
+
+    stream = stream_make(&r.f); /* it has the same memory */
+    const ddisp_backend_range cells = range_of(&data[0], 0, CELLS * 4);
+    assert_ok(t->fill(r.f.device, stream, &cells, 0, 4));
+    assert_ok(add_ones(&r.f, stream, &data[0], &data[1], &data[2]));
+    download(&r.f, stream, &data[0], 0, found, sizeof found);
+    for (int i = 0; i < CELLS; i++)
+        if (found[i] != (i < N ? 1.0f : 0.0f))
+            fail_msg("cell %d is %g", i, (double)found[i]);
+    stream_finish(&r.f, stream);
+    t->stream_destroy(r.f.device, stream);
+    for (int i = 0; i < 3; i++)
+        t->memory_free(r.f.device, r.f.own, &data[i]);
+    scenario_finish(&r);
+    assert_int_equal(fake_vulkan_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +348,7 @@ int main(void)
         cmocka_unit_test(what_work_may_still_use_is_not_given_away),
         cmocka_unit_test(nothing_grows_with_the_number_of_calls),
         cmocka_unit_test(trimming_gives_empty_blocks_back),
+        cmocka_unit_test(sums_that_lost_work_should_have_zeroed_begin_at_zero),
     };
     return cmocka_run_group_tests(tests, scenario_setup, NULL);
 }
