@@ -194,9 +194,9 @@ static void runs_in_many_cells(cts *t)
     add_to_many(t, &state, 300000, CELLS, 32, 0);
     add_to_many(t, &state, 300000, CELLS, 32, 0);
     add_to_many(t, &state, 300000, CELLS + 5, 100, INFINITY);
-    add_to_many(t, &state, 3000000, CELLS + 5, 40, 0);
+    add_to_many(t, &state, 700000, CELLS + 5, 40, 0);
     add_to_many(t, &state, LOOKED_AT + 100, CELLS - 3, 64, 1000000);
-    add_to_many(t, &state, LOOKED_AT + 100, CELLS, 500, 0);
+    add_to_many(t, &state, 300000, CELLS, 500, 0);
     add_to_many(t, &state, 50000, CELLS, 0, 0);
     add_to_many(t, &state, 50000, CELLS, 2000, 0);
 }
